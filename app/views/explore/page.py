@@ -27,14 +27,14 @@ def headline(report: Report, against: tuple[str, Report] | None) -> None:
     """A few numbers, each with its error band, and how they stand against the baseline."""
     name, base = against or (None, None)
     phone = parts.mobile()
-    shown = cards(report, base, phone, specs.assumed_price(report.scenario))
+    metrics = cards(report, base, phone, specs.assumed_price(report.scenario))
     key = "cards-against" if base and not phone else "cards"
-    with st.container(key=key), st.grid(3 if len(shown) > _IN_ONE_ROW else _IN_ONE_ROW, min_column_width=150):
-        for card in shown:
-            crowded = phone and len(card.label + card.note) > _CROWDED  # there the label needs the icon's place
-            help = None if crowded else card.help
+    with st.container(key=key), st.grid(3 if len(metrics) > _IN_ONE_ROW else _IN_ONE_ROW, min_column_width=150):
+        for card in metrics:
+            narrow = phone and len(card.label + card.note) > _CROWDED  # there the label needs the icon's place
+            help = None if narrow else card.help
             look: dict[str, Any] = {"delta_color": card.colour, "delta_arrow": "off"} if card.delta else {}
-            st.metric(card.named, card.value, card.delta, border=True, height="stretch", help=help, **look)
+            st.metric(card.title, card.value, card.delta, border=True, height="stretch", help=help, **look)
     if name:
         st.caption(fmt.plain(f"Against {name}."))
     parts.trust(report)
@@ -50,14 +50,14 @@ def what_fits(report: Report) -> None:
 
 def _values(scenario: Scenario) -> dict[str, tuple[str, list[Any]]]:
     """What each knob is called and may be set to, everything else as it is; of the tile, a knob each."""
-    offered = cached.options(encode(scenario))
+    options = cached.options(encode(scenario))
     values: dict[str, list[Any]] = {
-        "batch": sorted({*offered.batches, scenario.batch}),
-        "precision": list(offered.formats),
-        "devices": list(offered.device_counts),
-    } | {path: [None, *choices] for path, choices in offered.by_family.items()}
-    named = {path: (field(path).label, listed) for path, listed in values.items()}
-    return named | {f"tile.{at}": (knob.label, list(knob.values)) for at, knob in enumerate(offered.knobs)}
+        "batch": sorted({*options.batches, scenario.batch}),
+        "precision": list(options.formats),
+        "devices": list(options.device_counts),
+    } | {path: [None, *choices] for path, choices in options.by_family.items()}
+    knobs = {path: (field(path).label, choices) for path, choices in values.items()}
+    return knobs | {f"tile.{at}": (knob.label, list(knob.values)) for at, knob in enumerate(options.knobs)}
 
 
 def _along(scenario: Scenario, knob: str) -> list[tuple[str, Report]]:
@@ -79,8 +79,8 @@ def turn_one_knob() -> None:
     with parts.open_card("Turn one knob") as say:
         knob = pills("Knob", labels, "knob")
         points = _along(scenario, knob)
-        same = (scenario.with_(tile=()), here.tile)
-        now = next((i for i, (_, r) in enumerate(points) if (r.scenario.with_(tile=()), r.tile) == same), None)
+        present = (scenario.with_(tile=()), here.tile)
+        now = next((i for i, (_, r) in enumerate(points) if (r.scenario.with_(tile=()), r.tile) == present), None)
         word, answer = labels[knob].lower(), texts.NO_OTHER_VALUE
         if now is not None and len(points) > 1:
             name, best = max(points, key=lambda point: point[1].throughput_per_s)
@@ -148,17 +148,17 @@ def show() -> None:
         st.caption(fmt.plain(text))
     against = parts.baseline_report()
     headline(report, against)
-    pinned = against[1] if against and st.session_state.baseline else None
-    drawn = figures(report, parts.dark(), pinned, 270 if parts.mobile() else 400)
+    baseline = against[1] if against and st.session_state.baseline else None
+    panels = figures(report, parts.dark(), baseline, 270 if parts.mobile() else 400)
 
     def chart(key: str) -> None:
-        question, answer, fig = drawn[key]
+        question, answer, fig = panels[key]
         parts.chart(question, answer, fig, key)
 
     with st.container(horizontal=False, gap="small"):
         parts.beside(lambda: chart("breakdown"), lambda: chart("roofline"))
         parts.beside(lambda: what_fits(report), (lambda: chart("links")) if report.links else turn_one_knob)
-    for key in drawn:
+    for key in panels:
         if key.startswith("timeline"):
             chart(key)
     if report.links:

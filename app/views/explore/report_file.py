@@ -34,7 +34,7 @@ class HeadlineFigure:
     colour: str = "gray"
 
     @property
-    def named(self) -> str:
+    def title(self) -> str:
         """The label with its note and no markup, which a reader of screens would speak: `TPOT ±9%`."""
         between = " " if self.note.startswith("±") else ", "
         return f"{self.label}{between}{self.note}" if self.note else self.label
@@ -59,14 +59,14 @@ def _token(report: Report, name: str) -> str:
 
 def cards(report: Report, base: Report | None, phone: bool, assumed_price: bool) -> list[HeadlineFigure]:
     """Times, throughput, perf per watt and capital cost; deltas only against the same unit of work."""
-    other = base if base is not None and base.unit == report.unit else None
+    rival = base if base is not None and base.unit == report.unit else None
     band = "" if report.error_band.relative is None else fmt.band(report.error_band.relative)
     room, per, helps = _ROOM_PHONE if phone else _ROOM, glossary.per(report), glossary.HELP
-    rate, counted = _rate(report.throughput_per_s, report.unit, "s", room)
-    per_watt, counted_too = _rate(report.throughput_per_w, report.unit, "J", room)
+    rate, rate_unit = _rate(report.throughput_per_s, report.unit, "s", room)
+    per_watt, per_watt_unit = _rate(report.throughput_per_w, report.unit, "J", room)
 
     def card(name: str, label: str, note: str, value: str, help: str) -> HeadlineFigure:
-        now, then, rising = getattr(report, name), getattr(other, name, None), name.startswith("throughput")
+        now, then, rising = getattr(report, name), getattr(rival, name, None), name.startswith("throughput")
         delta = glossary.against(now, then, rising, time=name.endswith("_s") and not rising)
         return HeadlineFigure(label, note, value, help, *(delta or ()))
 
@@ -79,8 +79,8 @@ def cards(report: Report, base: Report | None, phone: bool, assumed_price: bool)
         whole = texts.LATENCY_HELP.format(latency=helps["latency"], unit=per)
         times = [time("ttft_s", "TTFT", helps["ttft"]), time("tpot_s", "TPOT", helps["tpot"])]
         times.append(time("latency_s", "End to end", whole))  # of a decoder its parts as well
-    powered = report.power_w is not None
-    energy = ("" if powered else texts.NO_POWER) + "".join(_token(report, name) for name in ("input", "output"))
+    has_power = report.power_w is not None
+    energy = ("" if has_power else texts.NO_POWER) + "".join(_token(report, name) for name in ("input", "output"))
     if report.capex_usd is not None:
         price = "list price" if not assumed_price else "assumed" if phone else "assumed price"
         price_help = helps["capex"]
@@ -88,11 +88,11 @@ def cards(report: Report, base: Report | None, phone: bool, assumed_price: bool)
         price = texts.WHAT_IF_PRICE if report.unlisted and not phone else "no price"
         price_help = texts.WHAT_IF_PRICE_HELP if report.unlisted else texts.NO_PRICE_HELP
     work, money = f"{helps['throughput']} Counted in {report.unit}s.", fmt.usd(report.capex_usd)
-    named, per_note = "Perf/W" if phone else "Perf per watt", counted_too + band if powered else "no power"
+    label, per_note = "Perf/W" if phone else "Perf per watt", per_watt_unit + band if has_power else "no power"
     return [
         *times,
-        card("throughput_per_s", "Throughput", counted + band, rate, work),
-        card("throughput_per_w", named, per_note, per_watt, helps["perf_per_watt"] + energy),
+        card("throughput_per_s", "Throughput", rate_unit + band, rate, work),
+        card("throughput_per_w", label, per_note, per_watt, helps["perf_per_watt"] + energy),
         card("capex_usd", "Capital cost", price, money, price_help),
     ]
 
@@ -113,7 +113,7 @@ def figures(report: Report, dark: bool = False, baseline: Report | None = None, 
     """
     parts, band, per = report.breakdown, report.error_band.relative, glossary.per(report)
     under = roofline.roofline(report, dark, baseline, width)
-    drawn = {
+    panels = {
         "breakdown": (
             texts.WHERE_TIME_GOES,
             glossary.answer_breakdown(report),
@@ -122,17 +122,17 @@ def figures(report: Report, dark: bool = False, baseline: Report | None = None, 
         "roofline": ("Roofline, per device", glossary.answer_roofline(report), under),
     }
     if report.memory:
-        drawn["fits"] = ("What fits where", glossary.answer_fits(report), charts.fits(report.memory, dark))
+        panels["fits"] = ("What fits where", glossary.answer_fits(report), charts.fits(report.memory, dark))
     if report.links:
-        drawn["links"] = (texts.TRAFFIC_EACH_LINK, glossary.answer_links(report), charts.links(report.links, dark))
+        panels["links"] = (texts.TRAFFIC_EACH_LINK, glossary.answer_links(report), charts.links(report.links, dark))
     for at, (name, answer, spans) in enumerate(glossary.timelines(report)):
-        drawn[f"timeline.{at}"] = (name, answer, charts.timeline(spans, dark))
-    return drawn
+        panels[f"timeline.{at}"] = (name, answer, charts.timeline(spans, dark))
+    return panels
 
 
 def _chart(figure: Figure, first: bool) -> str:
-    drawn = go.Figure(figure.to_dict()).update_layout(template="plotly_white")
-    return drawn.to_html(full_html=False, include_plotlyjs=first)
+    plot = go.Figure(figure.to_dict()).update_layout(template="plotly_white")
+    return plot.to_html(full_html=False, include_plotlyjs=first)
 
 
 def _table(frame: pd.DataFrame) -> str:
@@ -143,10 +143,10 @@ def report_html(report: Report, assumed_price: bool) -> str:
     """The whole text of the file; its charts can be hovered and saved, and it asks no server for anything."""
     title = f"{report.system_name} · {report.workload_name}"
     numbers = "".join(
-        f"<div><dt>{escape(card.named)}</dt><dd>{escape(card.value)}</dd></div>"
+        f"<div><dt>{escape(card.title)}</dt><dd>{escape(card.value)}</dd></div>"
         for card in cards(report, None, False, assumed_price)
     )
-    drawn = "".join(
+    sections = "".join(
         f"<section><h2>{escape(question)}</h2><p class='note'>{escape(answer)}</p>{_chart(figure, at == 0)}</section>"
         for at, (question, answer, figure) in enumerate(figures(report).values())
     )
@@ -166,7 +166,7 @@ def report_html(report: Report, assumed_price: bool) -> str:
         f"<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
         f"content='width=device-width'><title>{escape(title)}</title><style>{_STYLE}</style></head><body>"
         f"<h1>{escape(title)}</h1><p class='note'>{escape(knobs)}</p>{problems}<p>{verdict}</p>"
-        f"<dl>{numbers}</dl>{trust}{drawn}"
+        f"<dl>{numbers}</dl>{trust}{sections}"
         f"<section><h2>Operators</h2>{_table(operators)}</section>"
         f"<section><h2>Assumptions</h2>{_table(rests)}</section>"
         f"<p class='note'><code>{escape(versions)}</code><br>Scenario <code>{escape(report.token)}</code></p>"

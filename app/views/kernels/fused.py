@@ -22,7 +22,7 @@ def on_this_host() -> None:
         st.session_state.fused_rows = rows = []
         with jobs.line("k.fused") as bar:
             for name in BLOCKS:  # each in its own turn, so that other readers' runs come between
-                row = _measured(name, len(rows), bar)
+                row = _measure(name, len(rows), bar)
                 if isinstance(row, str):
                     parts.refusal(row)
                     break
@@ -30,19 +30,19 @@ def on_this_host() -> None:
     runs: list[FusedRun] = st.session_state.get("fused_rows", [])
     with slot:
         if runs:
-            _shown(runs)
+            _show(runs)
         else:
             with parts.card(texts.ON_THIS_HOST, texts.BLOCKS_NOT_MEASURED.format(count=len(BLOCKS))):
                 st.caption(texts.BLOCKS_NOT_MEASURED_CAPTION)
 
 
-def _measured(name: str, at: int, bar: Any) -> FusedRun | str:
+def _measure(name: str, at: int, bar: Any) -> FusedRun | str:
     """A block's run, after `at` others; the sentence that says why there is none."""
     words = f"{at + 1} of {len(BLOCKS)}: {BLOCKS[name].title}"
-    return host_runs.follow((block, name, _BOUNDS), bar, lambda _: words, lambda done: (at + done) / len(BLOCKS))
+    return host_runs.follow((block, name, _BOUNDS), bar, lambda _: words, lambda share: (at + share) / len(BLOCKS))
 
 
-def _shown(rows: list[FusedRun]) -> None:
+def _show(rows: list[FusedRun]) -> None:
     faster = sum(run.gain > 1 for run in rows)
     close = sum(abs(run.gain / run.predicted - 1) <= 0.25 for run in rows)
     answer = texts.MEASURED_ANSWER.format(faster=faster, count=len(rows), close=close)

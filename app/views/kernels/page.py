@@ -39,9 +39,9 @@ def controls() -> KernelChoice:
         entry = KERNELS[name]
         columns, shape = st.columns(2), []
         for at, (label, usual) in enumerate(zip(entry.labels, entry.default, strict=True)):
-            most = 100_000_000 if label == "rows" else 65536
+            limit = 100_000_000 if label == "rows" else 65536
             with columns[at % 2]:
-                shape.append(number(_LABELS.get(label, label.capitalize()), 1, most, usual, f"{name}-{label}"))
+                shape.append(number(_LABELS.get(label, label.capitalize()), 1, limit, usual, f"{name}-{label}"))
         precision = entry.precisions[0]
         if len(entry.precisions) > 1:
             formats = {precision: glossary.format_label(precision) for precision in entry.precisions}
@@ -62,17 +62,17 @@ def run(choice: KernelChoice) -> None:
         st.session_state.kernel_shown = host_runs.last()["kernel"] = outcome
 
 
-def headline(shown: KernelShown) -> None:
+def headline(result: KernelShown) -> None:
     """One sentence and four numbers."""
-    run, predicted = shown.run, shown.predicted
+    run, model_s = result.run, result.predicted
     entry = KERNELS[run.kernel]
     shape = " × ".join(f"{extent:,}" for extent in run.shape)
     sentence = f"**{fmt.seconds(run.time.median)}** for a {entry.title.lower()} of {shape}"
     sentence += f" in {glossary.format_label(run.precision)} on {run.threads} thread{'s' if run.threads > 1 else ''}"
     if run.roof_share is not None:
         sentence += texts.OF_ROOFS.format(roof_share=fmt.percent(run.roof_share))
-    if predicted is not None:
-        sentence += f"; the model predicted {fmt.seconds(predicted)} ({fmt.deviation(predicted / run.time.median - 1)})"
+    if model_s is not None:
+        sentence += f"; the model predicted {fmt.seconds(model_s)} ({fmt.deviation(model_s / run.time.median - 1)})"
     st.markdown(sentence + ".")
     (low, high), scale = run.time.quartiles, fmt.scale([run.time.quartiles[1]], "s")
     half = f"half in {scale.text(low)} to {scale.text(high)} {scale.unit}"
@@ -95,9 +95,9 @@ def _error(error: float | None) -> str:
     return f"1 in {fmt.count(round(1 / error))}" if error < 0.01 else f"{fmt.digits3(100 * error)}%"
 
 
-def under_roofs(shown: KernelShown) -> None:
+def under_roofs(result: KernelShown) -> None:
     """The measured point beside the library's and the prediction."""
-    run, roofline = shown.run, shown.roofline
+    run, roofline = result.run, result.roofline
     ratio = run.library.median / run.time.median if run.library else None
     answer = f"{fmt.times(ratio)} numpy's FP32 speed" if ratio else texts.NO_LIBRARY
     if run.peak is None or not run.flops:
@@ -105,15 +105,15 @@ def under_roofs(shown: KernelShown) -> None:
             st.caption(texts.NO_ROOF)
         return
     spots = {"measured": run.rate}
-    if shown.predicted:
-        spots["predicted"] = run.flops / shown.predicted
+    if result.predicted:
+        spots["predicted"] = run.flops / result.predicted
     if run.library:
         spots["numpy FP32"] = run.flops / run.library.median
-    many = run.threads
-    dram = roofline.dram if many == 1 else max(roofline.dram, roofline.dram_all)
+    threads = run.threads
+    dram = roofline.dram if threads == 1 else max(roofline.dram, roofline.dram_all)
     near = {"L1": roofline.l1, "L2": roofline.l2}.get(run.level, roofline.l3)  # where its data comes from, else L3
     name = run.level if run.level in ("L1", "L2") else "L3"
-    levels = [Level(name, near * many, False), Level("DRAM", dram, True)]
+    levels = [Level(name, near * threads, False), Level("DRAM", dram, True)]
     peak, intensity = f"{glossary.format_label(run.precision)} peak", run.flops / run.bytes
     width = 240 if parts.mobile() else 400
     fig = kernel_charts.host_roofline(run.peak, peak, levels, intensity, spots, parts.dark(), width)
@@ -138,50 +138,50 @@ def host_probe(roofline: MeasuredRoofline) -> None:
             ("Kernel call", fmt.seconds(roofline.launch), texts.EMPTY_KERNEL),
             ("Call, all threads", fmt.seconds(roofline.dispatch), texts.EMPTY_POOL),
         ]
-        known = [row for row in rows if row[1] != fmt.UNKNOWN]  # not every processor multiplies every format
-        parts.table(pd.DataFrame(known, columns=["Figure", "Measured", "Of what"]), tall=None)
+        probes = [row for row in rows if row[1] != fmt.UNKNOWN]  # not every processor multiplies every format
+        parts.table(pd.DataFrame(probes, columns=["Figure", "Measured", "Of what"]), tall=None)
         st.caption(texts.CALIBRATE_CAPTION)
 
 
-def _shown() -> KernelShown | None:
+def _last_result() -> KernelShown | None:
     """This reader's last run, else the last of this host."""
     return st.session_state.get("kernel_shown") or host_runs.last().get("kernel")
 
 
 def _exports() -> Files | None:
     """The last run as a file."""
-    shown = _shown()
-    if shown is None:
+    result = _last_result()
+    if result is None:
         return None
-    data = shown.run.to_dict() | {"predicted_s": shown.predicted, "roofline": asdict(shown.roofline)}
-    return {"Run, JSON": (f"kernel-{shown.run.kernel}", lambda: data)}
+    data = result.run.to_dict() | {"predicted_s": result.predicted, "roofline": asdict(result.roofline)}
+    return {"Run, JSON": (f"kernel-{result.run.kernel}", lambda: data)}
 
 
 def show() -> None:
     """The page."""
     choice = controls()
     parts.bar(parts.report_now(), "kernels", _exports())  # none where the pair can't run: kernels need no scenario
-    wanted = st.button("Run", type="primary", icon=":material/play_arrow:", key="k.run", shortcut=parts.run_keys())
+    start = st.button("Run", type="primary", icon=":material/play_arrow:", key="k.run", shortcut=parts.run_keys())
     first = not st.session_state.get("kernels_seen")
     st.session_state.kernels_seen = True
-    if wanted or (first and _shown() is None):  # no page opens as an empty frame
+    if start or (first and _last_result() is None):  # no page opens as an empty frame
         run(choice)
     problem = st.session_state.get("kernel_problem")
     if problem:
         parts.refusal(problem)
-    shown = _shown()
-    if shown is None:
+    result = _last_result()
+    if result is None:
         st.info(
             texts.NOT_MEASURED.format(seconds=fmt.seconds(_BOUNDS.seconds)),
             icon=":material/speed:",
         )
     else:
-        last = shown.run
+        last = result.run
         if choice != (last.kernel, last.shape, last.precision, last.threads):
             st.caption(texts.OTHER_CHOICE)
-        headline(shown)
-        under_roofs(shown)
-        host_probe(shown.roofline)
+        headline(result)
+        under_roofs(result)
+        host_probe(result.roofline)
     fused.on_this_host()
 
 

@@ -26,11 +26,11 @@ def sentence(bound: Bound) -> str:
     title = bound.family.title
     title = title[0].lower() + title[1:] if title[1].islower() else title
     count, names = bound.scenario.devices, ", ".join(part.name for part in bound.devices)
-    many = f"{count} × " if count > 1 else ""
-    lines = [f"**{fmt.plain(many + names)}**, {fmt.plain(title)}"]
+    prefix = f"{count} × " if count > 1 else ""
+    lines = [f"**{fmt.plain(prefix + names)}**, {fmt.plain(title)}"]
     if peak := device.peak:  # at the scenario's format, else at the fastest the part has
-        own = bound.scenario.precision
-        format = own if own in peak else max(peak, key=lambda name: peak[name].si)
+        precision = bound.scenario.precision
+        format = precision if precision in peak else max(peak, key=lambda name: peak[name].si)
         rate = fmt.si(peak[format].si, f"{fmt.work(format)}/s")
         lines.append(f"{rate} dense at {glossary.format_label(format)}")
     first = next((level for level in device.memory if level.bandwidth is not None), None)
@@ -49,9 +49,9 @@ def memory(bound: Bound, report: Report | None) -> pd.DataFrame:
     memory = report.memory if report is not None else ()
     rows = []
     for device in bound.devices:
-        own = [row for row in memory if row.device == device.name] or [r for r in memory if device.name in r.device]
+        usage = [row for row in memory if row.device == device.name] or [r for r in memory if device.name in r.device]
         by_level: dict[str, list[MemoryRow]] = {}
-        for row in own:
+        for row in usage:
             by_level.setdefault(row.level, []).append(row)
         for level in device.memory:
             name = level_name(level.name) + (", each core" if level.per == "core" else "")
@@ -91,13 +91,13 @@ _CALLED = {"dfx.d": "Tile dimension d", "dfx.l": "Lanes l", "fpga.bram36": "BRAM
 _HEADS = {"depths ": "Latency, ", "mac per cycle ": "MACs per cycle, ", "flop per cycle ": "FLOP per cycle, "}
 
 
-def _called(row: specs.SpecNumber) -> str:
+def _quantity(row: specs.SpecNumber) -> str:
     """A number of a spec as people write it: `LUT used`, `Latency, fp-add`, `MACs per cycle, INT8`."""
     if row.path in _CALLED:
         return _CALLED[row.path]
-    head, _, rest = row.path.partition(".")
+    head, _, tail = row.path.partition(".")
     if head == "fpga":
-        return f"{rest.removeprefix('used.').upper()}{' used' if rest.startswith('used.') else ''}"
+        return f"{tail.removeprefix('used.').upper()}{' used' if tail.startswith('used.') else ''}"
     label = (
         row.label.split(" ", 1)[1]
         if head not in ("peak", "peak_low", "sparse_peak", "memory", "power") and " " in row.label
@@ -109,7 +109,7 @@ def _called(row: specs.SpecNumber) -> str:
     return glossary.tidy(label)
 
 
-def _printed(text: str) -> str:
+def _value(text: str) -> str:
     """A value as printed, with commas, and four digits of one that was divided: `1,303,680`, `457.8 MHz`."""
     text = re.sub(r"\bus\b", "µs", text)
     text = re.sub(r"\d+\.\d{5,}", lambda m: f"{float(m[0]):.4g}", text)
@@ -126,16 +126,16 @@ def groups(bound: Bound) -> dict[str, pd.DataFrame]:
     return {
         name: pd.DataFrame(
             {
-                "Quantity": [_called(row) for row in listed],
-                "Value": [_printed(row.text) for row in listed],
-                "Evidence": [row.basis for row in listed],
+                "Quantity": [_quantity(row) for row in values],
+                "Value": [_value(row.text) for row in values],
+                "Evidence": [row.basis for row in values],
                 "Where": [  # a document by its name: `section VI (DFX appliance)`
-                    fmt.prose(re.sub(r"\bseed(\d{3})\b", lambda m: TITLES.get(m[1], m[0]), row.where)) for row in listed
+                    fmt.prose(re.sub(r"\bseed(\d{3})\b", lambda m: TITLES.get(m[1], m[0]), row.where)) for row in values
                 ],
             }
         )
-        for name, listed in rows.items()
-        if listed
+        for name, values in rows.items()
+        if values
     }
 
 

@@ -33,7 +33,7 @@ def _levels(bound: Bound, report: Report | None) -> None:
         )
 
 
-def _listed(title: str, frame: pd.DataFrame) -> None:
+def _spec_table(title: str, frame: pd.DataFrame) -> None:
     """A group of the spec."""
     sources = frame["Evidence"].value_counts()
     answer = ", ".join(f"{count} {basis}" for basis, count in sources.items())
@@ -78,7 +78,7 @@ def show() -> None:
     if bound.wires:
         _links(bound, report)
     for title, frame in facts.groups(bound).items():
-        _listed(title, frame)
+        _spec_table(title, frame)
     if report is not None and report.fits and bound.family.instructions is not None:
         inside.inside()
 

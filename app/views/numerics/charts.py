@@ -17,7 +17,7 @@ _SYMBOLS = ("circle", "circle-open", "diamond", "square", "x")
 _BINS = 81
 
 
-def called(format: str) -> str:
+def label(format: str) -> str:
     """A format as people write it: `INT6 (per-row scale)`, `BFP (128 values, 4-bit mantissa)`, `MS-FP9`."""
     if format == "binary":
         return "Binary"
@@ -39,7 +39,7 @@ def answer(tensor: str, wanted_db: float, best: FormatLoss | None) -> str:
         return texts.NO_FORMAT_SENTENCE.format(wanted_db=wanted_db, tensor=_tensor(tensor))
     value = "per weight" if "weight" in TENSORS[tensor].lower() else "per value"
     return texts.FORMAT_SENTENCE.format(
-        format=called(best.format),
+        format=label(best.format),
         wanted_db=wanted_db,
         bits=fmt.digits3(best.bits),
         value=value,
@@ -47,7 +47,7 @@ def answer(tensor: str, wanted_db: float, best: FormatLoss | None) -> str:
     )
 
 
-def error_curve(losses: Sequence[FormatLoss], chosen: FormatLoss, wanted_db: float, dark: bool) -> Figure:
+def error_curve(losses: Sequence[FormatLoss], choice: FormatLoss, wanted_db: float, dark: bool) -> Figure:
     """SQNR of each format against the bits it stores a value in; the target is dashed."""
     finite = [p for p in losses if np.isfinite(p.sqnr_db)]
     high = max([p.sqnr_db for p in finite] + [wanted_db]) * 1.08
@@ -56,7 +56,7 @@ def error_curve(losses: Sequence[FormatLoss], chosen: FormatLoss, wanted_db: flo
     for at, family in enumerate(dict.fromkeys(p.family for p in losses)):
         group = sorted((p for p in finite if p.family == family), key=lambda p: p.bits)
         says = [
-            texts.CURVE_HOVER.format(format=called(p.format), bits=fmt.digits3(p.bits), sqnr=fmt.digits3(p.sqnr_db))
+            texts.CURVE_HOVER.format(format=label(p.format), bits=fmt.digits3(p.bits), sqnr=fmt.digits3(p.sqnr_db))
             for p in group
         ]
         ends, name = ([p.bits for p in group], [p.sqnr_db for p in group]), texts.FAMILIES[family]
@@ -64,10 +64,10 @@ def error_curve(losses: Sequence[FormatLoss], chosen: FormatLoss, wanted_db: flo
             data.append(rule(*ends, NEUTRAL, 1.2, "dot" if at % 2 else "solid"))
         data.append(points(*ends, INK[dark], says, symbol=_SYMBOLS[at % len(_SYMBOLS)], name=name))
     right = max(p.bits for p in finite) + 1
-    data += [ring(chosen.bits, chosen.sqnr_db, dark), rule([0, right], [wanted_db] * 2, NEUTRAL, 1.6)]
+    data += [ring(choice.bits, choice.sqnr_db, dark), rule([0, right], [wanted_db] * 2, NEUTRAL, 1.6)]
     notes = [
         note(right, wanted_db, f"target {fmt.digits3(wanted_db)} dB", "right bottom"),
-        note(chosen.bits, chosen.sqnr_db, called(chosen.format), "left top", (12, 0)),
+        note(choice.bits, choice.sqnr_db, label(choice.format), "left top", (12, 0)),
     ]
     x = span(texts.CURVE_AXIS, 0, right)
     return style(data, x, span("SQNR (dB)", low, high, grid=True), 380, dark, notes=notes, legend=True)

@@ -22,32 +22,32 @@ def controls() -> tuple[str, float, str]:
     """The sidebar: tensor, wanted ratio, format looked at."""
     with st.sidebar:
         name = choose("Layer", TENSORS, "layer", help=texts.LAYER_HELP)
-        more: dict[str, Any] = {"widget": st.slider, "step": 5, "help": texts.TARGET_HELP}
-        wanted = number("Target SQNR (dB)", 5, 60, 30, "wanted", **more)
-        formats = {p.format: charts.called(p.format) for p in points(name)}
+        kwargs: dict[str, Any] = {"widget": st.slider, "step": 5, "help": texts.TARGET_HELP}
+        target_db = number("Target SQNR (dB)", 5, 60, 30, "wanted", **kwargs)
+        formats = {p.format: charts.label(p.format) for p in points(name)}
         format = choose("Format", formats, "format", "int8 by row", help=texts.FORMAT_HELP)
-    return name, wanted, format
+    return name, target_db, format
 
 
-def curve(name: str, wanted: float, chosen: FormatLoss) -> None:
+def curve(name: str, target_db: float, choice: FormatLoss) -> None:
     """Error against bits."""
     losses = points(name)
-    enough = [p for p in losses if p.sqnr_db >= wanted]
-    answer = texts.NO_FORMAT.format(wanted=wanted)
+    enough = [p for p in losses if p.sqnr_db >= target_db]
+    answer = texts.NO_FORMAT.format(wanted=target_db)
     if enough:
-        least = enough[0]
-        answer = f"{charts.called(least.format)}: {fmt.digits3(least.bits)} bits for {fmt.digits3(least.sqnr_db)} dB"
-    parts.chart("Error against bits", answer, charts.error_curve(losses, chosen, wanted, parts.dark()), "error-bits")
+        best = enough[0]
+        answer = f"{charts.label(best.format)}: {fmt.digits3(best.bits)} bits for {fmt.digits3(best.sqnr_db)} dB"
+    parts.chart("Error against bits", answer, charts.error_curve(losses, choice, target_db, parts.dark()), "error-bits")
 
 
 def before_after(name: str, format: str) -> None:
     """Distribution of the values."""
-    shown = stored(name, format)
+    values = stored(name, format)
     answer = texts.BEFORE_AFTER_ANSWER.format(
-        sqnr=fmt.digits3(shown.point.sqnr_db), largest=fmt.digits3(shown.point.largest)
+        sqnr=fmt.digits3(values.point.sqnr_db), largest=fmt.digits3(values.point.largest)
     )
-    fig = charts.distribution(shown.before, shown.after, parts.dark())
-    parts.chart(f"Before and after {charts.called(format)}", answer, fig, "before-after")
+    fig = charts.distribution(values.before, values.after, parts.dark())
+    parts.chart(f"Before and after {charts.label(format)}", answer, fig, "before-after")
 
 
 @boundary.fragment
@@ -121,11 +121,11 @@ def plan_result(result: WorkflowResult, say: Callable[[str], object]) -> None:
 
 def show() -> None:
     """The page."""
-    name, wanted, format = controls()
+    name, target_db, format = controls()
     parts.bar(parts.report_now(), "numerics")  # none where the pair can't run: formats don't need the scenario
-    best = next((p for p in points(name) if p.sqnr_db >= wanted), None)
-    st.markdown(f"{charts.answer(name, wanted, best)}.")
-    parts.beside(lambda: curve(name, wanted, stored(name, format).point), lambda: before_after(name, format))
+    best = next((p for p in points(name) if p.sqnr_db >= target_db), None)
+    st.markdown(f"{charts.answer(name, target_db, best)}.")
+    parts.beside(lambda: curve(name, target_db, stored(name, format).point), lambda: before_after(name, format))
     measured_plan()
     trained.trained_here()
     st.caption(texts.CAPTION.format(help=field("precision").help))

@@ -30,16 +30,16 @@ def _own_text(scenario: Scenario) -> str:
     return shipped(scenario, part)
 
 
-def editor(scenario: Scenario, own: str) -> str:
+def editor(scenario: Scenario, default: str) -> str:
     """The text that is listed: the shipped program until it is changed."""
-    key = f"program.text.{encode(scenario)}.{hash(own)}"
+    key = f"program.text.{encode(scenario)}.{hash(default)}"
     with parts.card("Program", texts.PROGRAM_HELP):
-        text = st.text_area("Program", own, height=420, key=key, label_visibility="collapsed")
-        changed = text.strip() != own.strip()
+        text = st.text_area("Program", default, height=420, key=key, label_visibility="collapsed")
+        is_edited = text.strip() != default.strip()
         st.button(
             texts.SHIPPED_PROGRAM,
-            on_click=lambda: st.session_state.update({key: own}),
-            disabled=not changed,
+            on_click=lambda: st.session_state.update({key: default}),
+            disabled=not is_edited,
             key="program.reset",
             type="tertiary",
         )
@@ -49,21 +49,21 @@ def editor(scenario: Scenario, own: str) -> str:
     return text
 
 
-def drawn_units(listing: Listing, picked: int, dark: bool) -> Figure:
+def drawn_units(listing: Listing, selection: int, dark: bool) -> Figure:
     """One row per unit, one bar per instruction; a line says when the result of the picked instruction is valid."""
     names = list(dict.fromkeys(unit for unit, *_ in listing.bars))
     text = {row.number: row.text.split("  ")[0] for row in listing.rows}
-    least = listing.cycles / 250  # a bar of a cycle is still seen
+    min_cycles = listing.cycles / 250  # a bar of a cycle is still seen
     longest = sorted(sorted(listing.bars, key=lambda bar: -bar[3])[:_MOST], key=lambda bar: bar[2])
-    shown = []
-    for unit, number, start, cycles in (*longest, *(bar for bar in listing.bars if bar[1] == picked)):
-        colour = PICK[dark] if number == picked else PALETTE["compute"][dark]
+    marks = []
+    for unit, number, start, cycles in (*longest, *(bar for bar in listing.bars if bar[1] == selection)):
+        colour = PICK[dark] if number == selection else PALETTE["compute"][dark]
         says = hover(f"{number}: {text.get(number, '')}", f"{unit}: {cycles:,.0f} cycles from {start:,.0f}")
-        shown.append(Bar(names.index(unit), max(cycles, least), colour, says, start))
-    valid = next((row.valid for row in listing.rows if row.number == picked), None)
+        marks.append(Bar(names.index(unit), max(cycles, min_cycles), colour, says, start))
+    valid = next((row.valid for row in listing.rows if row.number == selection), None)
     line = [rule([valid, valid], [-0.5, len(names) - 0.5], PICK[dark], 1, "dot")] if valid is not None else []
     x = span("Cycle", 0, listing.cycles * 1.02)
-    data = [*bars(shown, dark, outline=0.3), *line]
+    data = [*bars(marks, dark, outline=0.3), *line]
     return style(data, x, rows_axis(names, min_rows=1), 72 + 38 * max(len(names), 2), dark)
 
 
@@ -141,13 +141,13 @@ def show() -> None:
     sidebar.scenario_controls(scenario)
     parts.bar(report, "program")
     try:
-        own = _own_text(scenario)
+        default = _own_text(scenario)
     except InputError as why:
         parts.elsewhere(fmt.sentence(why), _PRESETS, "program")
         return
     left, right = st.columns((2, 3), gap="small")
     with left:
-        text = editor(scenario, own)
+        text = editor(scenario, default)
     with right:
         try:
             listing = cached.answer(listing_of, scenario, text)

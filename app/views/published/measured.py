@@ -32,14 +32,14 @@ def section() -> None:
             if file.size > _MAX:
                 raise ScenarioError(texts.TABLE_TOO_LONG.format(size=file.size, most=_MAX))
             with st.skeleton(height=380):
-                measured = cached.answer(_compared, file.getvalue())
+                comparison = cached.answer(_compare, file.getvalue())
         except InputError as error:
             parts.refusal(error)
             return
-        _shown(measured)
+        _show(comparison)
 
 
-def _compared(text: bytes) -> Measured:
+def _compare(text: bytes) -> Measured:
     """A reader's table, each row priced; ScenarioError where it can't be used at all."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "measured.csv"
@@ -50,45 +50,45 @@ def _compared(text: bytes) -> Measured:
     return compared(data)
 
 
-def _shown(measured: Measured) -> None:
-    predicted = [row for row in measured.rows if row.predicted]
-    why = skipped(measured.rows)
+def _show(comparison: Measured) -> None:
+    rows = [row for row in comparison.rows if row.predicted]
+    why = skipped(comparison.rows)
     if why:
         lines = [f"{count}: {reason.rstrip('.')}." for reason, count in why.most_common(8)]
         lines += [texts.OTHER_REASONS] if len(why) > len(lines) else []
         reasons = "  \n".join(map(fmt.plain, lines))
-        st.warning(f"{why.total()} of {len(measured.rows)} rows skipped  \n{reasons}", icon=":material/edit_off:")
-    if not predicted:
+        st.warning(f"{why.total()} of {len(comparison.rows)} rows skipped  \n{reasons}", icon=":material/edit_off:")
+    if not rows:
         return
-    cov, size = coverage(predicted), spread([error for row in predicted for error in row.errors.values()])
+    cov, size = coverage(rows), spread([error for row in rows for error in row.errors.values()])
     band = (texts.BAND_HELD.format(inside=cov["held"], banded=cov["banded"]) if cov["banded"] else texts.NO_BANDS) + (
         texts.WITHOUT_EVIDENCE.format(no_evidence=cov["no_evidence"]) if cov["banded"] and cov["no_evidence"] else ""
     )
     text = texts.PREDICTED_ROWS.format(
-        done=len(predicted),
-        rows=len(measured.rows),
+        done=len(rows),
+        rows=len(comparison.rows),
         median=fmt.percent(size["median"]),
         p90=fmt.percent(size["p90"]),
         band=band,
     )
     st.markdown(f"{text}.")
-    spots = [spot for row in predicted for spot in _spots(row)]
+    spots = [spot for row in rows for spot in _spots(row)]
     figures = sorted({spot["metric"] for spot in spots})
-    shown = figures[0]
+    figure = figures[0]
     if len(figures) > 1:
-        shown = st.segmented_control("Figure", figures, default=shown, required=True, key="measured.figure") or shown
-    drawn = [spot for spot in spots if spot["metric"] == shown]
+        figure = st.segmented_control("Figure", figures, default=figure, required=True, key="measured.figure") or figure
+    points = [spot for spot in spots if spot["metric"] == figure]
     fig = charts.prediction_errors(
-        drawn, parts.dark(), [], 280 if parts.mobile() else 560, f"Measured {shown} ({drawn[0]['unit']})"
+        points, parts.dark(), [], 280 if parts.mobile() else 560, f"Measured {figure} ({points[0]['unit']})"
     )
-    parts.figure(fig, texts.MEASURED_ALT.format(shown=shown, count=len(drawn), said=text), "v.measured")
+    parts.figure(fig, texts.MEASURED_ALT.format(shown=figure, count=len(points), said=text), "v.measured")
     st.caption(texts.MEASURED_CAPTION)
-    parts.table(pd.DataFrame(_cells(row, name) for row in predicted for name in row.errors))
+    parts.table(pd.DataFrame(_cells(row, name) for row in rows for name in row.errors))
     with st.expander(texts.GROUPS, key="open.groups"):
-        parts.table(_grouped(predicted), tall=None)
+        parts.table(_group_table(rows), tall=None)
 
 
-def _called(name: str) -> str:
+def _figure_text(name: str) -> str:
     """A figure within a sentence."""
     return glossary.in_text(Metric.of(name).label)
 
@@ -100,7 +100,7 @@ def _spots(row: Row) -> list[dict[str, Any]]:
     return [
         {
             "id": f"row {row.number}, {row.scenario.system}, {row.scenario.workload}",
-            "metric": _called(name),
+            "metric": _figure_text(name),
             "unit": "1/s" if "per_s" in name else {"w": "W", "j": "J"}.get(name.rpartition("_")[2], "s"),
             "published": row.measured[name],
             "predicted": row.predicted[name],
@@ -126,7 +126,7 @@ def _cells(row: Row, name: str) -> dict[str, Any]:
         "Workload": row.scenario.workload,
         "Format": row.scenario.precision,
         "Batch": row.scenario.batch,
-        "Figure": _called(name),
+        "Figure": _figure_text(name),
         "Measured": fmt.si(row.measured[name], unit),
         "Predicted": fmt.si(row.predicted[name], unit),
         "Error (%)": round(100 * row.errors[name], 1),
@@ -134,17 +134,17 @@ def _cells(row: Row, name: str) -> dict[str, Any]:
     }
 
 
-def _grouped(predicted: list[Row]) -> pd.DataFrame:
+def _group_table(rows: list[Row]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "System": group["system"],
             "Network": group["family"],
             "Format": group["precision"],
-            "Figure": _called(group["figure"]),
+            "Figure": _figure_text(group["figure"]),
             "Rows": group["n"],
             "Median (%)": round(100 * group["median"], 1),
             "90% within (%)": round(100 * group["p90"], 1),
             "Bias (%)": round(100 * group["bias"], 1),
         }
-        for group in groups(predicted)
+        for group in groups(rows)
     )

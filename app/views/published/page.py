@@ -27,7 +27,7 @@ def filters(rows: list[claims.Row]) -> list[claims.Row]:
     """The sidebar: which claims are listed."""
     with st.sidebar:
         documents = {id: TITLES[id] for id in sorted({row["document"] for row in rows})}
-        chosen = choose("Document", {"all": "All"} | documents, "document")
+        document = choose("Document", {"all": "All"} | documents, "document")
         role = choose("Role", texts.ROLES, "role", widget=st.segmented_control, required=True, help=texts.ROLE_HELP)
         status = choose("Status", texts.STATUS, "status")
         needle = st.text_input(
@@ -36,7 +36,7 @@ def filters(rows: list[claims.Row]) -> list[claims.Row]:
     return [
         row
         for row in rows
-        if chosen in ("all", row["document"])
+        if document in ("all", row["document"])
         and role in ("all", claims.role(row))
         and status in ("all", claims.status(row))
         and (needle or "").lower() in f"{claims.metric(row['metric'])} {claims.of(row)} {row}".lower()
@@ -46,7 +46,7 @@ def filters(rows: list[claims.Row]) -> list[claims.Row]:
 def counters(rows: list[claims.Row]) -> None:
     """Independent timing predictions apart from the rest, and what is not predicted."""
     head = headline.Headline(rows)
-    rest = headline.other_kinds(rows)
+    kinds = headline.other_kinds(rows)
     with st.grid(4, min_column_width=150):
         parts.metric(
             "Independent :gray[met]",
@@ -56,9 +56,9 @@ def counters(rows: list[claims.Row]) -> None:
         )
         parts.metric(
             "Other figures :gray[met]",
-            f"{sum(met for _, _, met in rest)} of {sum(count for _, count, _ in rest)}",
+            f"{sum(inside for _, _, inside in kinds)} of {sum(count for _, count, _ in kinds)}",
             texts.NO_EVIDENCE,
-            help="; ".join(f"{count} {words}, {met} met" for words, count, met in rest) + ".",
+            help="; ".join(f"{count} {words}, {inside} met" for words, count, inside in kinds) + ".",
         )
         parts.metric(
             "Typical error :gray[median]",
@@ -97,7 +97,7 @@ def detail(row: claims.Row) -> None:
         link.show("explore", decode(row["token"]))
 
 
-def _pointed() -> None:
+def _pick_point() -> None:
     """A point of the chart was clicked (a callback): the last one picked counts, here or in a table."""
     for point in st.session_state["v.claims"]["selection"]["points"]:
         if "customdata" in point:
@@ -110,28 +110,28 @@ def evidence(rows: list[claims.Row]) -> None:
     if not rows:
         st.caption(texts.NO_CLAIM_MATCHES)
         return
-    drawn = claims.drawable(rows)
-    far = [row["id"] for row in claims.worst(drawn)]
+    points = claims.drawable(rows)
+    far = [row["id"] for row in claims.worst(points)]
     left, right = st.columns([7, 3], gap="small")
     with left:
-        inside = sum(bool(row["within"]) for row in drawn)
-        answer = texts.ERRORS_ANSWER.format(inside=inside, count=len(drawn))
-        fig = charts.prediction_errors(drawn, parts.dark(), far, 280 if parts.mobile() else 560)
-        parts.chart(texts.ERRORS, answer, fig, "v.claims", select=_pointed)
-    named = st.session_state.get("claim.now") or st.query_params.get("claim")  # picked last, else the address's
-    now = next((row for row in rows if row["id"] == named), None)
+        inside = sum(bool(row["within"]) for row in points)
+        answer = texts.ERRORS_ANSWER.format(inside=inside, count=len(points))
+        fig = charts.prediction_errors(points, parts.dark(), far, 280 if parts.mobile() else 560)
+        parts.chart(texts.ERRORS, answer, fig, "v.claims", select=_pick_point)
+    claim_id = st.session_state.get("claim.now") or st.query_params.get("claim")  # picked last, else the address's
+    now = next((row for row in rows if row["id"] == claim_id), None)
     with right, st.container(border=True, height="stretch"):
         st.markdown(texts.ONE_CLAIM)
-        shown = now or next(iter(claims.worst(rows)), None) or (rows[0] if rows else None)
-        if shown:
-            detail(shown)
+        claim = now or next(iter(claims.worst(rows)), None) or (rows[0] if rows else None)
+        if claim:
+            detail(claim)
     times = [row for row in rows if row["kind"] == "timing"]
-    rest = [row for row in rows if row["kind"] != "timing"]
+    quantities = [row for row in rows if row["kind"] != "timing"]
     with parts.card(texts.TIMES, f"{len(times)} listed", stretch=False):
         table(times, "v.table")
-    label = texts.ELSE_COMPARED.format(count=len(rest))
-    with st.expander(label, expanded=bool(rest) and not times, key="open.rest"):
-        table(rest, "v.rest")
+    label = texts.ELSE_COMPARED.format(count=len(quantities))
+    with st.expander(label, expanded=bool(quantities) and not times, key="open.rest"):
+        table(quantities, "v.rest")
 
 
 def figures(rows: list[claims.Row]) -> None:
@@ -154,7 +154,7 @@ def table(rows: list[claims.Row], key: str) -> None:
         st.caption(texts.NO_CLAIM_MATCHES)
         return
 
-    def picked() -> None:
+    def select() -> None:
         if row := parts.selected_row(st.session_state[key], rows):
             st.session_state["claim.now"] = row["id"]
 
@@ -176,7 +176,7 @@ def table(rows: list[claims.Row], key: str) -> None:
         },
         key=key,
         column_order=(*_COLUMNS[1:], "Claim") if parts.mobile() else _COLUMNS,
-        select=picked,
+        select=select,
     )
 
 
@@ -209,17 +209,17 @@ def show() -> None:
     slot = st.container()
     with st.skeleton(height=380):
         rows = cached.answer(validate)
-    listed = filters(rows)
+    selection = filters(rows)
     with slot:
-        exported = partial(claims.export, rows, parts.versions())
-        files = {"Claims, CSV": ("published", exported), "Claims, JSON": ("published", exported)}
+        export = partial(claims.export, rows, parts.versions())
+        files = {"Claims, CSV": ("published", export), "Claims, JSON": ("published", export)}
         parts.bar(parts.report_now(), "published", files)
     with st.expander(texts.NUMBER, key="open.number"):
         st.markdown(_NUMBER.read_text())
     st.markdown(headline.sentence(rows))
     counters(rows)
-    evidence(listed)
-    figures(listed)
+    evidence(selection)
+    figures(selection)
     bands()
     measured.section()
 

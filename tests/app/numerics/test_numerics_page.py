@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.views.numerics import charts, trained
-from app.views.numerics.charts import called
+from app.views.numerics.charts import label
 from engine.lab.numerics.study import TENSORS, points, stored, tensor
 from engine.lab.numerics.trained import _SCHEMES, Quality
 from engine.numerics.formats import NumericsError
@@ -24,7 +24,7 @@ def test_the_page_answers_at_once_and_follows_its_controls():
     at.slider(key=key_of(at, "w.wanted")).set_value(50).run()
     assert not at.exception
     best = next(p for p in points("normal") if p.sqnr_db >= 50)
-    assert any(called(best.format) in m.value and "50 dB" in m.value for m in at.markdown)
+    assert any(label(best.format) in m.value and "50 dB" in m.value for m in at.markdown)
 
 
 def test_a_network_is_trained_only_when_asked_and_then_judged_in_each_precision(monkeypatch):
