@@ -40,7 +40,7 @@ _HEALTH = "/_stcore/health"
 _FRESH_S = 5.0  # that an answer about health holds
 _LATE_S = 30.0  # after which work that should take milliseconds counts as stuck
 _END = b"</head>"
-_DROPPED = (b"if-none-match", b"if-modified-since", b"accept-encoding")  # a copy may hold an older style; text is read
+_CACHING = (b"if-none-match", b"if-modified-since", b"accept-encoding")  # a copy may hold an older style; text is read
 
 
 def names() -> frozenset[str]:
@@ -177,5 +177,5 @@ class PageStyle:
             await send(start)
             await send({"type": "http.response.body", "body": body})
 
-        headers = [(key, value) for key, value in scope["headers"] if key not in _DROPPED]
+        headers = [(key, value) for key, value in scope["headers"] if key not in _CACHING]
         await self._app({**scope, "headers": headers}, receive, send_page)

@@ -10,8 +10,8 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
-_MOST, _WITHIN_S = 5, 600.0  # deaths after which a server that starts again would only die again
-_ASKED = (signal.SIGTERM, signal.SIGINT)
+_LIMIT, _WITHIN_S = 5, 600.0  # deaths after which a server that starts again would only die again
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SERVE = (sys.executable, "-m", "streamlit", "run", "app/serve.py")
 
 
@@ -31,21 +31,21 @@ def supervise(command: Sequence[str]) -> int:
         if server is not None:
             server.terminate()  # a second interrupt, where a terminal sent the first, would cut short how it ends
 
-    before = {number: signal.signal(number, pass_on) for number in _ASKED}
-    deaths: deque[float] = deque(maxlen=_MOST)
+    before = {number: signal.signal(number, pass_on) for number in _STOP_SIGNALS}
+    deaths: deque[float] = deque(maxlen=_LIMIT)
     try:
         while True:
             server = subprocess.Popen(command)
             if stopping:  # while it was started
                 server.terminate()
             status = server.wait()
-            if stopping or -status in _ASKED:
+            if stopping or -status in _STOP_SIGNALS:
                 return 0
             if status >= 0:
                 return status
             deaths.append(time.monotonic())
-            often = len(deaths) == _MOST and deaths[-1] - deaths[0] < _WITHIN_S
-            then = f"for the {_MOST}th time in {_WITHIN_S:.0f} s; it stays ended" if often else "and is started again"
+            often = len(deaths) == _LIMIT and deaths[-1] - deaths[0] < _WITHIN_S
+            then = f"for the {_LIMIT}th time in {_WITHIN_S:.0f} s; it stays ended" if often else "and is started again"
             print(f"The server died of {signal.Signals(-status).name} {then}", file=sys.stderr, flush=True)
             if often:
                 return 128 - status

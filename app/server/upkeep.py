@@ -51,7 +51,7 @@ class Collector:
         self._seen = self._young()
         self._due: float | None = None
         self._quiet: float | None = None
-        self.done = 0
+        self.collections = 0
 
     @staticmethod
     def _young() -> int:
@@ -66,7 +66,7 @@ class Collector:
         self._due = now if self._due is None else self._due
         if (self._quiet is not None and now - self._quiet >= _QUIET_S) or now - self._due >= _PATIENCE_S:
             gc.collect()
-            self.done += 1
+            self.collections += 1
             self._seen, self._due = self._young(), None
 
 

@@ -17,7 +17,7 @@ from engine.scenario import ScenarioError
 from hardware_specs.quantity import SpecError
 from model_zoo.schema import WorkloadError
 
-_SAID = (Overdue, ScenarioError, SpecError, Unsupported, WorkloadError)  # their text is a sentence for a reader
+_SENTENCES = (Overdue, ScenarioError, SpecError, Unsupported, WorkloadError)  # their text is a sentence for a reader
 _FALLEN = "fallen"  # in the session: the sentence about a callback that failed
 _LONGEST = 300  # characters of a reason
 _log = logging.getLogger("inferscape")
@@ -28,7 +28,7 @@ P = ParamSpec("P")
 def _why(error: Exception) -> str:
     """One sentence about an error nobody expected there."""
     _log.error("What escaped to the app's boundary", exc_info=error)
-    reason = str(error)[:_LONGEST].rstrip(".") if isinstance(error, _SAID) else ""
+    reason = str(error)[:_LONGEST].rstrip(".") if isinstance(error, _SENTENCES) else ""
     return f"{reason or f'The app met an unexpected {type(error).__name__}'}."
 
 

@@ -23,7 +23,7 @@ from engine.scenario import Scenario, ScenarioError, decode, encode, token_in
 PARAM = "c"
 VERSION = 1
 LETTERS = "ABCDEFGH"
-MOST = len(LETTERS)
+CAPACITY = len(LETTERS)
 LIMIT = 6_144  # characters; with the session's own two tokens still below the 8 kB a proxy takes
 NOTE_LIMIT = 200  # characters
 _PARTS_MAX = 64  # looked at; a longer list is not a comparison somebody made
@@ -74,7 +74,7 @@ def read(token: str) -> tuple[Comparison, str | None]:
     entries: list[Entry] = []
     failures: list[tuple[int, str]] = []
     kept_baseline = None
-    for at, part in enumerate(pieces[:MOST]):
+    for at, part in enumerate(pieces[:CAPACITY]):
         scenario_token, _, note = part.partition(".")
         try:
             scenario = _scenario_of(scenario_token)
@@ -112,8 +112,8 @@ def _left_out(failures: list[tuple[int, str]], count: int, no_baseline: bool) ->
         noun, verb = ("scenarios", "are") if len(failures) > 1 else ("scenario", "is")
         places = " and ".join(str(at + 1) for at, _ in failures)
         says.append(f"{noun} {places} of this comparison {verb} left out ({failures[0][1]})")
-    if count > MOST:
-        says.append(f"only the first {MOST} scenarios of this comparison are read")
+    if count > CAPACITY:
+        says.append(f"only the first {CAPACITY} scenarios of this comparison are read")
     if no_baseline:
         says.append("the first one is the baseline")
     return fmt.sentence("; ".join(says)) if says else None
@@ -176,9 +176,9 @@ def add(*entries: Entry) -> None:
     """Put scenarios beside the others (a callback); the ones that are there already stay where they are."""
     now = current()
     fresh = tuple(e for e in entries if all(e.scenario != old.scenario for old in now.entries))
-    room = MOST - len(now.entries)
+    room = CAPACITY - len(now.entries)
     if _take(replace(now, entries=now.entries + fresh[:room])) and len(fresh) > room:
-        say(PARAM, f"{MOST} scenarios fit beside each other; remove one to add another")
+        say(PARAM, f"{CAPACITY} scenarios fit beside each other; remove one to add another")
 
 
 def paste(text: str) -> None:

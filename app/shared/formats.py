@@ -21,7 +21,7 @@ from engine.scenario.sentences import PREFIXES
 UNKNOWN = "—"
 MINUS = "−"
 _WHOLE = ("B", "FLOP", "FLOP/B", "OP", "OP/B", "$")  # units that are never divided further: 0.25 B, not 250 mB
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _ADDRESS = re.compile(r"/(?=/)/|www\\?\.|@(?=\w)\w", re.IGNORECASE)
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>$:~&^])")
 
@@ -276,7 +276,7 @@ def prose(text: str) -> str:
     """A text of somebody's notes without the marks of a program: `38.7e9` as 38.7 × 10⁹, `fb_node` as fb node."""
 
     power = r"\b(\d[\d.]*)e([+-]?\d+)\b"
-    return re.sub(power, lambda m: f"{m[1]} × 10{str(int(m[2])).translate(_RAISED)}", text).replace("_", " ")
+    return re.sub(power, lambda m: f"{m[1]} × 10{str(int(m[2])).translate(_SUPERSCRIPT)}", text).replace("_", " ")
 
 
 def web_link(text: str, address: str | None) -> str:

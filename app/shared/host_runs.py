@@ -13,7 +13,7 @@ from engine.lab.ranges import KernelError
 from engine.scenario import ScenarioError
 
 _APART = MeasuringProcess()  # of this server: the queue asks it for one run at a time
-_STOPPED = "The run was stopped; nothing was measured"
+_NO_RESULT = "The run was stopped; nothing was measured"
 
 
 @st.cache_resource
@@ -39,8 +39,8 @@ def follow(
     run = measuring(job, words)
     try:
         jobs.follow(run, bar, share)
-        return _STOPPED if run.cancelled else run.result()
+        return _NO_RESULT if run.cancelled else run.result()
     except (ScenarioError, MeasureError, KernelError) as error:
         return str(error)
     except MeasurementCancelled:
-        return _STOPPED
+        return _NO_RESULT

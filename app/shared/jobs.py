@@ -24,7 +24,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from app.shared import priority
 from engine.scenario import ScenarioError
 
-_MOST = 16  # jobs that wait: beyond, the last would wait for minutes
+_MAX_WAITING = 16  # jobs that wait: beyond, the last would wait for minutes
 _MEMORY_S = 0.1  # between two looks at the memory
 _POLL_S = 0.03  # between two looks at a job
 _SHOW_S = 0.1  # between two drawings of its progress
@@ -62,7 +62,7 @@ class Queue:
         self._workers = ThreadPoolExecutor(at_once, thread_name_prefix=noun)
         self._lock = threading.Lock()
         self._jobs: dict[Job, float | None] = {}  # in their order, since when each works; None while it waits
-        self._before = self._now = self._looked = 0.0
+        self._before = self._now = self._read_s = 0.0
 
     def ahead(self, job: Job) -> int:
         """Jobs that work or wait before one that waits; 0 where it does not wait. [-]"""
@@ -72,8 +72,8 @@ class Queue:
     def submit(self, job: Job) -> Future[Any]:
         """Queue a job; ScenarioError where too many wait already."""
         with self._lock:
-            if list(self._jobs.values()).count(None) >= _MOST:
-                raise ScenarioError(f"{_MOST} {self.noun}s wait on this server already; try again in a minute")
+            if list(self._jobs.values()).count(None) >= _MAX_WAITING:
+                raise ScenarioError(f"{_MAX_WAITING} {self.noun}s wait on this server already; try again in a minute")
             self._jobs[job] = None
         future = self._workers.submit(self._turn, job)
         future.add_done_callback(lambda _: self._leave(job))
@@ -83,8 +83,8 @@ class Queue:
         """Why a job that works should stop now, keeping what it has; empty where it may go on."""
         now = time.monotonic()
         with self._lock:
-            if now - self._looked >= _MEMORY_S:
-                self._looked, self._now = now, self._memory()
+            if now - self._read_s >= _MEMORY_S:
+                self._read_s, self._now = now, self._memory()
             if self._now - self._before > self._room:
                 return f"{self.noun}s may take {self._room / 1e6:,.0f} MB of this server together, and that is taken"
             if None in self._jobs.values() and now - (self._jobs.get(job) or now) > self._share_s:
@@ -122,7 +122,7 @@ class Job:
         self.why = ""  # the server stopped it, not its reader
         self._stop = threading.Event()
         self._future: Future[Any] | None = None
-        self._began, self._ended = time.monotonic(), math.inf
+        self._start_s, self._end_s = time.monotonic(), math.inf
 
     def submit(self) -> None:
         """Queue it; the session that did so cancels it by leaving. ScenarioError where too many wait already."""
@@ -134,11 +134,11 @@ class Job:
         """Do the work, on the queue's thread."""
         if self._stop.is_set():
             raise CancelledError
-        self._began = time.monotonic()
+        self._start_s = time.monotonic()
         try:
             return self._work(self)
         finally:
-            self._ended = time.monotonic()
+            self._end_s = time.monotonic()
 
     @property
     def done(self) -> bool:
@@ -158,7 +158,7 @@ class Job:
     @property
     def seconds(self) -> float:
         """Since its turn came, or until it was over. [s]"""
-        return min(self._ended, time.monotonic()) - self._began
+        return min(self._end_s, time.monotonic()) - self._start_s
 
     def status(self) -> str:
         """Before its turn, how many are ahead of it; then what is done of it."""

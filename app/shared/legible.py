@@ -12,7 +12,7 @@ _FIRST = ("Metric", "PageLink", "NumberInput", "Selectbox", "Slider", "ButtonGro
           "TextInput", "Multiselect")  # fmt: skip
 """Parts of Streamlit's front end that most pages show at once, and it loads when they come up."""
 
-_IMPORTED = re.compile(r"""(?:from|import)"\./([\w.-]+\.js)\"""")
+_IMPORT = re.compile(r"""(?:from|import)"\./([\w.-]+\.js)\"""")
 
 STYLE = f"<style>{Path(__file__).with_name('page.css').read_text()}</style>"
 _FLIPS = st.components.v2.component("theme.flips", html="<i></i>", js=Path(__file__).with_name("flips.js").read_text())
@@ -36,5 +36,5 @@ def early() -> str:
         name = queue.pop()
         if name not in files and name not in html and (scripts / name).is_file():
             files[name] = None
-            queue += _IMPORTED.findall((scripts / name).read_text())
+            queue += _IMPORT.findall((scripts / name).read_text())
     return STYLE + "".join(f'<link rel="modulepreload" crossorigin href="./static/js/{name}">' for name in files)

@@ -32,7 +32,7 @@ _HOME = "dfx-1.5b"
 _UNDONE = 50  # changes that can be taken back
 _CUTS = {"split": 0, "second_split": None}
 _OF_THE_PAIR: dict[str, Any] = {"tile": (), "streams": 1, "switches": {}, "overrides": {}, "params": {}} | _CUTS
-_ASKED = ("batch", "inputs", "outputs", "params")  # fields that say what is asked, not what answers
+_REQUEST = ("batch", "inputs", "outputs", "params")  # fields that say what is asked, not what answers
 
 
 def home() -> Scenario:
@@ -296,7 +296,7 @@ def on_system(system: str) -> Scenario:
 
 def _asked_the_same(scenario: Scenario) -> Scenario:
     """Another scenario with what the session's asks; an error where that is not offered or does not fit."""
-    alike = scenario.with_(**{name: getattr(current(), name) for name in _ASKED})
+    alike = scenario.with_(**{name: getattr(current(), name) for name in _REQUEST})
     report = cached.report(encode(alike))
     if not report.fits:
         raise ScenarioError(report.problems[0])

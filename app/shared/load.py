@@ -31,7 +31,7 @@ _POINTS = 24  # of a curve
 _LOWEST, _HIGHEST = 0.02, 0.98  # of capacity, the ends of a curve
 _BINS_PER_DECADE = 24
 _STEPS = 100  # of a day
-_SETTLED, _SHOWN = 500, 40  # requests before a window, and in it
+_WARM_UP, _WINDOW = 500, 40  # requests before a window, and in it
 
 
 @lru_cache(maxsize=8)
@@ -266,4 +266,4 @@ def window(load: Load, qps: float) -> traffic.RequestTimeline:
     """Forty requests on their way, after the queue has settled."""
     system, sizes, _ = load.system()
     assert isinstance(system, traffic.TandemQueue)
-    return traffic.timeline(system, load.at(qps), sizes=sizes, after=_SETTLED, show=_SHOWN)
+    return traffic.timeline(system, load.at(qps), sizes=sizes, after=_WARM_UP, show=_WINDOW)

@@ -17,7 +17,7 @@ from engine.scenario import Scenario, encode
 Files = Mapping[str, tuple[str, Callable[[], Any]]]
 """What can be saved: by a label that ends with the kind of file, its stem's first part and what makes its content."""
 # columns named as of an operator
-_SAME = ("kind", "group", "phase", "device", "count", "time_s", "duration_s", "share", "bound")
+_COLUMNS = ("kind", "group", "phase", "device", "count", "time_s", "duration_s", "share", "bound")
 _FASTER = glossary.WORDS["faster"]
 
 
@@ -68,7 +68,7 @@ def operator_rows(report: Report) -> list[dict[str, Any]]:
     """A row for each operator and for each time that belongs to none, SI units in the keys."""
     rows: list[dict[str, Any]] = [
         {"operator": op.name}
-        | {name: getattr(op, name) for name in _SAME}
+        | {name: getattr(op, name) for name in _COLUMNS}
         | {"work_flop": op.flops, "offchip_b": op.offchip_bytes, "onchip_b": op.onchip_bytes}
         | {"intensity_flop_per_b": op.intensity, "peak_flop_per_s": op.peak_flops_per_s, "peak_used": op.peak_used}
         | {f"{name}_s": value for name, value in op.resources.items()}

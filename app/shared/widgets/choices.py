@@ -16,7 +16,7 @@ from app.shared.widgets.controlled import controlled
 
 _CHOICE = "kept."  # in the session: the choice outlives its widget, which a switch of pages ends
 _EMPTY = "none"
-_SAID = "said"  # sentences of this run about the address and edits
+_SENTENCES = "said"  # sentences of this run about the address and edits
 
 T = TypeVar("T")
 K = TypeVar("K", bound=str)
@@ -53,12 +53,12 @@ def remember(
 
 def say(key: str, wrong: object) -> None:
     """Show a sentence above the page of this run: about parameter ``key`` of the address, or an edit of it."""
-    st.session_state.setdefault(_SAID, {})[key] = fmt.sentence(wrong)
+    st.session_state.setdefault(_SENTENCES, {})[key] = fmt.sentence(wrong)
 
 
 def sentences() -> list[str]:
     """What is said of this run, each once."""
-    return list(st.session_state.pop(_SAID, {}).values())
+    return list(st.session_state.pop(_SENTENCES, {}).values())
 
 
 def choose(

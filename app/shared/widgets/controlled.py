@@ -16,7 +16,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app.shared.boundary import callback
 
-_KEPT = 4  # keys of a widget that a browser may still send
+_KEYS = 4  # keys of a widget that a browser may still send
 
 
 @dataclass
@@ -40,7 +40,7 @@ def controlled(name: str, value: Any, commit: Callable[[Any], None], looks: Hash
         key = f"{name}.{widget.number}" if widget.number else name
         widget.number += 1
         widget.holds[key] = value
-        for old in list(widget.holds)[:-_KEPT]:
+        for old in list(widget.holds)[:-_KEYS]:
             del widget.holds[old]
     widget.looks = looks
     if not (_in_message(key) and key in ss and _equal(ss[key], widget.holds[key])):

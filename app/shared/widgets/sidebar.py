@@ -258,7 +258,7 @@ def limit_input(
     st.number_input(f"{label} ({unit.unit})", min_value=0.0, value=None, placeholder="none", **args)
 
 
-_OWN: dict[str, Callable[[Scenario, Choices], None]] = {
+_WIDGETS: dict[str, Callable[[Scenario, Choices], None]] = {
     "inputs": _shape,
     "tile": _tile,
     "switches": _switches,
@@ -276,7 +276,7 @@ def scenario_controls(scenario: Scenario) -> None:
         if not choices.formats:
             return
         for of in FIELDS:
-            if of.path in _OWN:
-                _OWN[of.path](scenario, choices)
+            if of.path in _WIDGETS:
+                _WIDGETS[of.path](scenario, choices)
             elif of.kind in ("count", "choice"):
                 _value_picker(of, scenario, choices)

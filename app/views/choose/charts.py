@@ -10,7 +10,7 @@ from app.views.choose import texts
 from engine.choose import Row
 from engine.scenario.configuration import configuration
 
-_NAMED = 3  # systems beside the picked one whose curves are named
+_LABELS = 3  # systems beside the picked one whose curves are named
 _HEIGHT = 380  # px
 _WIDTH = (500.0, 260.0)  # px of the plot area that labels are laid out for, at a desk and on a phone
 
@@ -32,7 +32,7 @@ def front(
         text = texts.LIMIT.format(limit=fmt.seconds(limit_s))
         plot.label(1.0 / limit_s, plot.y[0] * 1.2, text, BESIDE)
     fast = max(visible, key=lambda row: max(curves[row.system][0]), default=None)
-    picks = {row.system for row in visible if row is fast or (row.rank is not None and row.rank <= _NAMED)} | {pick}
+    picks = {row.system for row in visible if row is fast or (row.rank is not None and row.rank <= _LABELS)} | {pick}
     order = sorted(visible, key=lambda row: (row.system == pick, row.system in picks))
     for row in order:
         is_pick = row.system == pick

@@ -6,7 +6,7 @@ import streamlit as st
 
 from app.shared import cached, comparison, glossary, link, parts
 from app.shared import formats as fmt
-from app.shared.comparison import MOST, Comparison, Entry
+from app.shared.comparison import CAPACITY, Comparison, Entry
 from app.shared.figures.style import Figure
 from app.shared.glossary import Metric
 from app.shared.widgets import pickers
@@ -71,14 +71,14 @@ def controls(now: Comparison, columns: list[ComparedScenario]) -> None:
             texts.ADD_CURRENT,
             on_click=comparison.add,
             args=(Entry(link.current()),),
-            disabled=here or len(now.entries) >= MOST,
+            disabled=here or len(now.entries) >= CAPACITY,
             key="c.current",
             width="stretch",
             help=texts.ALREADY_COMPARED if here else None,
         )
         names = {column.at: f"{column.letter} · {column.name}" for column in columns}
         pick("Baseline", names, "c.baseline", now.baseline, comparison.rebase, help=glossary.HELP["baseline"])
-        st.markdown(f":small[Scenarios · {len(columns)} of {MOST}]")
+        st.markdown(f":small[Scenarios · {len(columns)} of {CAPACITY}]")
         for column in columns:
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 st.markdown(f"**{column.letter}** {fmt.plain(column.name)}", width="stretch")

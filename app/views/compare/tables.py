@@ -39,7 +39,7 @@ _FIGURES = {"latency": "latency_s", "ttft": "ttft_s", "tpot": "tpot_s", "through
 METRICS = {key: Metric.of(name) for key, name in _FIGURES.items()}
 """Rows of the table by their names in the address and in files."""
 MONEY_AND_POWER = ("power_w", "capex_usd")  # the same quantity whatever work is done
-_ASKED = ("system", "workload", "batch", "streams", "inputs", "outputs", "precision", "scheme", "devices")
+_REQUEST = ("system", "workload", "batch", "streams", "inputs", "outputs", "precision", "scheme", "devices")
 HEADLINE = ("latency", "throughput", "per_watt", "capex")
 
 
@@ -225,7 +225,7 @@ def rows(columns: Sequence[ComparedScenario], base: ComparedScenario, versions: 
         if column.report is not None:
             row |= {k: v for k, v in column.report.csv_row().items() if k not in tail}
         else:
-            row |= {name: getattr(s, name) for name in _ASKED}
+            row |= {name: getattr(s, name) for name in _REQUEST}
         for key, metric in METRICS.items():
             now, then = value(column, metric), value(base, metric)
             ratio = now / then if now is not None and then and comparable((column, base), metric) else None

@@ -20,7 +20,7 @@ from engine.scenario.fields import field
 
 _IN_ONE_ROW = 4  # cards of numbers
 _NAME_MOST = 320  # width of the operators' names [px]
-_CROWDED = 20  # characters of a label beside its help icon on half of a phone
+_LABEL_ROOM = 20  # characters of a label beside its help icon on half of a phone
 
 
 def headline(report: Report, against: tuple[str, Report] | None) -> None:
@@ -31,7 +31,7 @@ def headline(report: Report, against: tuple[str, Report] | None) -> None:
     key = "cards-against" if base and not phone else "cards"
     with st.container(key=key), st.grid(3 if len(metrics) > _IN_ONE_ROW else _IN_ONE_ROW, min_column_width=150):
         for card in metrics:
-            narrow = phone and len(card.label + card.note) > _CROWDED  # there the label needs the icon's place
+            narrow = phone and len(card.label + card.note) > _LABEL_ROOM  # there the label needs the icon's place
             help = None if narrow else card.help
             look: dict[str, Any] = {"delta_color": card.colour, "delta_arrow": "off"} if card.delta else {}
             st.metric(card.title, card.value, card.delta, border=True, height="stretch", help=help, **look)

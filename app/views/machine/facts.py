@@ -87,14 +87,14 @@ def _group(path: str) -> str | None:
     return "Units and rates"
 
 
-_CALLED = {"dfx.d": "Tile dimension d", "dfx.l": "Lanes l", "fpga.bram36": "BRAM", "fpga.used.bram36": "BRAM used"}
+_LABELS = {"dfx.d": "Tile dimension d", "dfx.l": "Lanes l", "fpga.bram36": "BRAM", "fpga.used.bram36": "BRAM used"}
 _HEADS = {"depths ": "Latency, ", "mac per cycle ": "MACs per cycle, ", "flop per cycle ": "FLOP per cycle, "}
 
 
 def _quantity(row: specs.SpecNumber) -> str:
     """A number of a spec as people write it: `LUT used`, `Latency, fp-add`, `MACs per cycle, INT8`."""
-    if row.path in _CALLED:
-        return _CALLED[row.path]
+    if row.path in _LABELS:
+        return _LABELS[row.path]
     head, _, tail = row.path.partition(".")
     if head == "fpga":
         return f"{tail.removeprefix('used.').upper()}{' used' if tail.startswith('used.') else ''}"

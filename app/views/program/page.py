@@ -17,8 +17,8 @@ from engine.scenario import Scenario, ScenarioError, encode
 from entries.schema import InputError
 
 _PRESETS = ("brainwave-gru", "dfx-1.5b")
-_SHOWN = 4  # values of a register
-_MOST = 1500  # bars: of a longer program the longest are drawn
+_FIRST_VALUES = 4  # values of a register
+_MAX_BARS = 1500  # bars: of a longer program the longest are drawn
 
 
 def _own_text(scenario: Scenario) -> str:
@@ -54,7 +54,7 @@ def drawn_units(listing: Listing, selection: int, dark: bool) -> Figure:
     names = list(dict.fromkeys(unit for unit, *_ in listing.bars))
     text = {row.number: row.text.split("  ")[0] for row in listing.rows}
     min_cycles = listing.cycles / 250  # a bar of a cycle is still seen
-    longest = sorted(sorted(listing.bars, key=lambda bar: -bar[3])[:_MOST], key=lambda bar: bar[2])
+    longest = sorted(sorted(listing.bars, key=lambda bar: -bar[3])[:_MAX_BARS], key=lambda bar: bar[2])
     marks = []
     for unit, number, start, cycles in (*longest, *(bar for bar in listing.bars if bar[1] == selection)):
         colour = PICK[dark] if number == selection else PALETTE["compute"][dark]
@@ -104,7 +104,7 @@ def rows(listing: Listing) -> None:
 
 def _table(before: tuple[Values, ...], after: tuple[Values, ...], row: Row) -> pd.DataFrame:
     def text(values: tuple[float, ...] | None) -> str:
-        return " ".join(f"{v:.4g}" for v in values[:_SHOWN]) if values else fmt.UNKNOWN
+        return " ".join(f"{v:.4g}" for v in values[:_FIRST_VALUES]) if values else fmt.UNKNOWN
 
     old, new = {v.register: v for v in before}, {v.register: v for v in after}
     names = [n for n in dict.fromkeys((*row.reads, *row.writes)) if n in new]

@@ -31,7 +31,7 @@ DESIGNS = 524_288  # that a first space stays within where operators are priced 
 DESIGNS_AT_ONCE = 32_768  # where a compiled call schedules them, and
 DESIGNS_WHOLE = 16_384  # where a program is run for each distinct job
 MOST_STEPS = 4096
-SEARCHED = 100_000_000  # designs from which a search is offered instead
+SEARCH_FROM = 100_000_000  # designs from which a search is offered instead
 EVALUATIONS = 10_000  # designs that one tries: a minute
 _REACH = 4.0  # a range begins at a quarter of the catalog's value and ends at four times it
 _REACH_CLOCK = 2.0  # a clock's at half and twice: what the same circuit may be run at
@@ -132,7 +132,7 @@ def _on_off(on: bool) -> str:
     return "on" if on else "off"
 
 
-_SEVERAL: dict[str, Callable[[Field, Scenario, Choices], list[Candidate]]] = {
+_BY_FIELD: dict[str, Callable[[Field, Scenario, Choices], list[Candidate]]] = {
     "tile": _tile,
     "params": _params,
     "switches": _switches,
@@ -165,8 +165,8 @@ def _fields(scenario: Scenario) -> list[Candidate]:
     choices = cached.options(encode(scenario))
     fields: list[Candidate] = []
     for of in FIELDS:
-        if of.path in _SEVERAL:
-            fields += _SEVERAL[of.path](of, scenario, choices)
+        if of.path in _BY_FIELD:
+            fields += _BY_FIELD[of.path](of, scenario, choices)
         elif of.kind == "id":
             fields += [axis] if (axis := _pair(of, scenario)) else []
         elif of.kind in ("count", "choice") and (axis := _of_field(of, scenario, choices)):

@@ -22,7 +22,7 @@ from engine.traffic.engines.serving_sweep import OperatingSpace, serving_sweep
 from hardware_specs.quantity import SpecError
 
 _LAST_CHUNKS_S = 2.0  # that a page waits for what a stopped sweep has done
-_TOLD = 100  # prices of a table from which their making is told
+_MIN_PRICES = 100  # prices of a table from which their making is told
 _CLOUD = 100_000  # designs of a chart that a browser brushes
 
 
@@ -78,11 +78,11 @@ class RunningSweep(Job):
         """`by_search`: a part of the designs is tried, picked on the way."""
         super().__init__(jobs.SWEEPS, lambda _: self._sweep(), self._progress)
         self._designs, self._by_search = designs_of(report.scenario, space, metrics), by_search
-        self._made = (key, report, metrics, axes.candidates(report.scenario))
-        self._asked = key, encode(report.scenario), space, by_search
-        self._done = 0
-        self._prepared = (0, 0)
-        self.outcome: Outcome | None = _outcomes.get(self._asked)
+        self._context = (key, report, metrics, axes.candidates(report.scenario))
+        self._request = key, encode(report.scenario), space, by_search
+        self._count = 0
+        self._preparation = (0, 0)
+        self.outcome: Outcome | None = _outcomes.get(self._request)
 
     @property
     def size(self) -> int:
@@ -102,15 +102,15 @@ class RunningSweep(Job):
     def _progress(self, _: float) -> str:
         """`0.52 of 1.05 M designs · 10.4 M/s · 0.1 s left`; before the first of them, what they are priced from."""
         noun = "points" if isinstance(self._designs, OperatingSpace) else "designs"
-        text = f"{fmt.of(self._done, self.size, '')} {noun}".replace("  ", " ")
+        text = f"{fmt.of(self._count, self.size, '')} {noun}".replace("  ", " ")
         elapsed_s = self.seconds
-        if noun == "points" and self._done == self.size:
+        if noun == "points" and self._count == self.size:
             return texts.SETTLING.format(points=text)
-        if not self._done or elapsed_s <= 0:
-            at, of = self._prepared
-            return f"{text} · {at:,} of {of:,} prices made" if of >= _TOLD else text
-        rate = self._done / elapsed_s
-        return f"{text} · {fmt.si(rate)}/s · {fmt.seconds((self.size - self._done) / rate)} left"
+        if not self._count or elapsed_s <= 0:
+            at, of = self._preparation
+            return f"{text} · {at:,} of {of:,} prices made" if of >= _MIN_PRICES else text
+        rate = self._count / elapsed_s
+        return f"{text} · {fmt.si(rate)}/s · {fmt.seconds((self.size - self._count) / rate)} left"
 
     def _sweep(self) -> None:
         try:
@@ -119,11 +119,11 @@ class RunningSweep(Job):
         except SweepCancelled as cancelled:
             result, partial = cancelled.result, True
         if result is not None:
-            outcome = Outcome(*self._made, result, partial, self.why)
+            outcome = Outcome(*self._context, result, partial, self.why)
             _ = outcome.designs  # here, where nobody's click waits for them
             self.outcome = outcome
             if not partial:
-                _outcomes[self._asked] = outcome
+                _outcomes[self._request] = outcome
 
     def _result(self) -> SweepResult | None:
         callbacks: dict[str, Any] = {"progress": self._note, "cancelled": self.over}
@@ -141,8 +141,8 @@ class RunningSweep(Job):
         )
 
     def _note(self, amount: int, size: int) -> None:
-        self._done = amount
+        self._count = amount
         self.note(amount, self.size)
 
     def _prepare(self, at: int, of: int) -> None:
-        self._prepared = at, of
+        self._preparation = at, of

@@ -157,7 +157,7 @@ def _objectives(metrics: Mapping[str, Metric], ask: SpaceChoice, names: list[str
 
 def searching(size: int) -> bool:
     """Whether a space of so many designs is to be searched, not tried whole."""
-    return size > EVERY_LIMIT or (size >= axes.SEARCHED and bool(st.session_state.get(_SEARCH)))
+    return size > EVERY_LIMIT or (size >= axes.SEARCH_FROM and bool(st.session_state.get(_SEARCH)))
 
 
 def action(space: PageSpace) -> str:
@@ -177,7 +177,7 @@ def controls(ask: SpaceChoice, metrics: Mapping[str, Metric], names: list[str]) 
             shortcut=parts.run_keys(),
             width="stretch",
         )
-        if size >= axes.SEARCHED and not space.serving:
+        if size >= axes.SEARCH_FROM and not space.serving:
             st.toggle(
                 f"Search, {fmt.count(axes.EVALUATIONS)} evaluations",
                 size > EVERY_LIMIT,

@@ -15,8 +15,8 @@ from app.shared.figures.style import CLOUD, INK, NEUTRAL, PICK, SHADE, Figure, n
 from app.views.sweep.columns import Column, DesignColumns, Ranges
 from app.views.sweep.outcome import Outcome
 
-_DRAWN = 3000  # designs of the cloud: more would be slow to draw, and all count
-_FEW, _MANY = 2, 9  # values that a design of the cloud, and of the front, says under the pointer
+_CLOUD_SIZE = 3000  # designs of the cloud: more would be slow to draw, and all count
+_CLOUD_LINES, _FRONT_LINES = 2, 9  # values that a design of the cloud, and of the front, says under the pointer
 _WHOLE = {"unselected": {"marker": {"opacity": 0.92}}}  # the server says what is faint
 
 
@@ -79,11 +79,11 @@ def _dots(designs: DesignColumns, inside: np.ndarray, column: Column | None, dar
     """Designs of the cloud, thinned, and of the front: what is left out, then what is kept."""
     x, y = designs.columns[:2]
     first = len(designs.numbers) - designs.front
-    cloud = np.random.default_rng(0).permutation(first)[:_DRAWN]
+    cloud = np.random.default_rng(0).permutation(first)[:_CLOUD_SIZE]
     traces = []
     for group, hue, size, count in (
-        (cloud, CLOUD[dark], 4, _FEW),
-        (np.arange(first, len(designs.numbers)), INK[dark], 8, _MANY),
+        (cloud, CLOUD[dark], 4, _CLOUD_LINES),
+        (np.arange(first, len(designs.numbers)), INK[dark], 8, _FRONT_LINES),
     ):
         for within in (False, True):
             at = group[inside[group] == within]
@@ -122,7 +122,7 @@ def upright(designs: DesignColumns, ranges: Ranges, selection: int, dark: bool) 
     ):
         xs = [*range(len(columns)), None] * len(group)
         ys = [level for at in group for level in (*levels[at].tolist(), None)]
-        says = [designs.says(first + int(at), _MANY) for at in group for _ in range(corners)]
+        says = [designs.says(first + int(at), _FRONT_LINES) for at in group for _ in range(corners)]
         names = [int(numbers[at]) for at in group for _ in range(corners)]
         data.append(line(xs, ys, hue, says, size=4, width=width, customdata=names, opacity=opacity) | _WHOLE)
     notes = []

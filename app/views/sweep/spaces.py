@@ -211,9 +211,9 @@ class SpaceChoice:
             self.wrong = texts.LEFT_OUT.format(lost=", ".join(missing[:4])) if missing else ""
             return fits if fits.axes else self.usual, self.wrong or None
 
-        self.space, self._put = remember(PARAM, self.usual, read_here, write, f"{scenario.system}/{scenario.workload}")
+        self.space, self._set = remember(PARAM, self.usual, read_here, write, f"{scenario.system}/{scenario.workload}")
 
     def choose(self, space: PageSpace) -> None:
         """Make a space the session's."""
         self.space = space
-        self._put(space)
+        self._set(space)

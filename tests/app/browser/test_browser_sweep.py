@@ -215,12 +215,12 @@ def test_a_box_in_either_chart_of_the_first_space_keeps_designs_in_both_and_in_t
 
 
 def test_a_link_of_eight_scenarios_reopens_as_it_was_in_a_fresh_browser(visit):
-    entries = tuple(Entry(p.scenario, f"note {i}") for i, p in enumerate(list(PRESETS.values())[: comparison.MOST]))
+    entries = tuple(Entry(p.scenario, f"note {i}") for i, p in enumerate(list(PRESETS.values())[: comparison.CAPACITY]))
     given = comparison.write(Comparison(entries, 2))
     me = visit(f"/compare?c={given}")
     texts = "[data-testid=stTable], [data-testid=stMarkdown]"
     shown = me.page.locator(texts).all_inner_texts()
-    assert all(any(f"note {i}" in text for text in shown) for i in range(comparison.MOST))
+    assert all(any(f"note {i}" in text for text in shown) for i in range(comparison.CAPACITY))
     you = visit(me.page.url.removeprefix(me.server))
     assert you.page.locator(texts).all_inner_texts() == shown
     assert you.page.evaluate("new URLSearchParams(location.search).get('c')") == given

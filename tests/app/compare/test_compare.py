@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.shared import cached, comparison
 from app.shared import formats as fmt
-from app.shared.comparison import LIMIT, MOST, Comparison, Entry
+from app.shared.comparison import CAPACITY, LIMIT, Comparison, Entry
 from app.shared.formats import digits3
 from app.views.compare import charts, tables
 from app.views.compare.tables import METRICS, ComparedScenario
@@ -20,7 +20,7 @@ from tests.app.forged import bomb, forged
 from tests.app.pages import alive, key_of, opened
 from tests.app.valid import valid
 
-EIGHT = tuple(Entry(PRESETS[id].scenario) for id in list(PRESETS)[:MOST])
+EIGHT = tuple(Entry(PRESETS[id].scenario) for id in list(PRESETS)[:CAPACITY])
 DFX, V100 = PRESETS["dfx-1.5b"].scenario, PRESETS["v100-1.5b"].scenario
 TIGHT = DFX.with_(devices=1, scheme="single", overrides={"devices.0.memory.hbm.capacity": "2 GB"})
 pytestmark = pytest.mark.timeout(300)
@@ -128,7 +128,7 @@ def test_reading_a_link_prices_nothing(monkeypatch):
     text = comparison.write(Comparison(EIGHT))
     found, message = comparison.read(f"{text}~{encode(DFX)}")
     assert found.entries == EIGHT
-    assert message == f"Only the first {MOST} scenarios of this comparison are read."
+    assert message == f"Only the first {CAPACITY} scenarios of this comparison are read."
     broken = DFX.with_(overrides={"devices.0.memory.hbm.bandwidth": "2 parsecs"})
     left, message = comparison.read(comparison.write(Comparison((Entry(DFX), Entry(broken)))))
     assert left.entries == (Entry(DFX),)
@@ -235,7 +235,7 @@ def test_a_link_of_eight_reopens_as_it_was():
     given = Comparison(EIGHT, 3)
     at = opened("compare", c=comparison.write(given))
     assert compared(at) == given
-    assert len(at.table[0].value.columns) == MOST
+    assert len(at.table[0].value.columns) == CAPACITY
     again = opened(
         "compare", c=at.query_params["c"][0] if isinstance(at.query_params["c"], list) else at.query_params["c"]
     )
@@ -276,7 +276,7 @@ def test_a_pasted_comparison_adds_all_of_it_up_to_eight():
     at = opened("compare")
     link = "https://x.example/compare?c=" + comparison.write(Comparison(EIGHT))
     at.text_input(key=key_of(at, "c.paste")).set_value(link).run()
-    assert len(compared(alive(at)).entries) == MOST
+    assert len(compared(alive(at)).entries) == CAPACITY
     assert "remove one" in at.warning[0].value
 
 

@@ -21,7 +21,7 @@ def test_what_dies_of_a_signal_is_started_again_but_not_for_ever(tmp_path, capfd
     log = tmp_path / "starts"
     die = f"import os; open({str(log)!r}, 'a').write('x'); os.kill(os.getpid(), 11)"
     assert supervise.supervise([sys.executable, "-c", die]) == 128 + signal.SIGSEGV
-    assert log.read_text() == "x" * supervise._MOST
+    assert log.read_text() == "x" * supervise._LIMIT
     assert "SIGSEGV" in capfd.readouterr().err
 
 

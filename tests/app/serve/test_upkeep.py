@@ -155,7 +155,7 @@ class Told:
         for _ in range(round(10 * seconds)):
             self.now += 0.1
             self.collector.look()
-        return self.collector.done
+        return self.collector.collections
 
 
 def test_garbage_is_collected_when_nobody_reads_and_only_then():
