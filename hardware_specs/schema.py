@@ -130,6 +130,7 @@ class Cpu(Record):
     flop_per_cycle: dict[Format, FlopPerCycle]  # of one core
     popcount_bits_per_cycle: Count | None = None  # xor + popcount + add of one core
     core_bandwidth: BytesPerS | None = None  # what one core draws from DRAM
+    dram_share: Ratio | None = None  # of the DRAM's peak, what all cores together draw
     misses_in_flight: Count | None = None  # cache lines of a core that are on their way from DRAM at once
     issue_width: Count | None = None  # instructions a cycle
     isa: Literal["x86", "arm"] | None = None  # instruction set

@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import ceil
 
-from model_zoo.families.blocks import OPERATIONS
+from model_zoo.families.blocks import OPERATIONS, ROW
 from model_zoo.families.family import Params
 from model_zoo.families.images import Net, Tensor
 from model_zoo.families.mlp import binary_layers
@@ -40,7 +40,7 @@ _CONV = re.compile(r"(?:dw(\d+)|(\d+)(c?)(?:x(\d+))?(?:x(\d+))?)(?:s(\d+))?(?:t(
 _POOL = re.compile(r"(max|avg)(\d+)(?:s(\d+))?([vc]?)")
 _BOXES = re.compile(r"nms(\d+)x(\d+)")
 _BINARY = re.compile(r"bits(\d+(?:-\d+)*)")
-_SIZED = re.compile(r"(fc|(?:se|sq|up|tconv)(?=\d))(\d*)(!?)")
+_SIZED = re.compile(r"(fc|(?:se|sq|up|tconv|pad)(?=\d))(\d*)(!?)")
 
 
 class LayerList:
@@ -160,6 +160,9 @@ class LayerList:
             return self.net.excite(name, x, size, inner=self.activation)
         if kind == "tconv":
             return self.net.upconv(name, x, size)
+        if kind == "pad":
+            out = replace(x, name=name, channels=size)
+            return replace(out, name=self.net.move(name, "Pad", x.elements, x.name, written=ROW * out.elements))
         return self.net.resize(name, x, Tensor("", 0, x.height * size, x.width * size))
 
     def _conv(self, word: str, x: Tensor) -> Tensor:

@@ -1,7 +1,9 @@
-"""``python -m tests.tools.cpu_runtimes TABLE RUNTIME``: constants of a CPU's runtime fitted to rows of a table.
+"""``python -m tests.tools.cpu_runtimes TABLE RUNTIME [PART]``: constants of a CPU's runtime fitted to rows of a table.
 
-Coordinate search over the logarithms of few constants, each within its range. Rows are weighed alike, an error beyond
-a factor of three as that. Prints what stands in `engine/devices/cpu/runtimes.yaml`, and the errors of rows left out.
+Coordinate search over the logarithms of few constants, each within its range. Parts are weighed alike, and so are the
+rows of one; an error beyond a factor of three counts as that. Of boards, the share of its DRAM's peak that each
+reaches is found with them, on its own rows. Prints what stands in `engine/devices/cpu/runtimes.yaml` and in the
+boards' files. A PART is left out of the fit, takes the boards' mean share, and is predicted: cross-validation.
 """
 
 import sys
@@ -52,22 +54,35 @@ XEON = (
     "dram_efficiency",
     "shared_bytes_per_cycle",
 )
-BOARDS = ("pass_cycles", "requantise_cycles", "range_cycles", "fork_thread")
-FITTED_ON = ("xeon-8380", "raspberry-pi-4", "rk3588-a76", "rk3588-a55", "epyc-7742")
-FARTHEST, ROUNDS, LEAST_STEP = np.log(3.0), 14, 0.03
+BOARDS = ("pass_cycles", "requantise_cycles", "range_cycles", "fork_thread", "dram_efficiency")
+FITTED_ON = "xeon-8380"  # and all boards
+SHARE, SHARES = "dram_efficiency", (0.05, 0.95)  # of boards
+FARTHEST, ROUNDS, LEAST_STEP = np.log(3.0), 12, 0.03
 
 
-def jobs_of(rows: Sequence[Row]) -> list[Job]:
-    """What each row asks of its part."""
+Rows, Shares = Sequence[Row], Mapping[str, float]
+
+
+def jobs_of(rows: Rows) -> list[Job]:
+    """What each row asks of its part, whose own share of its DRAM's peak is taken away."""
     result = []
     for row in rows:
         assert row.scenario is not None
         bound = bind(row.scenario)
-        result.append(job_of(bound, make_plan(bound).stages[0], family.FAMILY, bound.graph.phases[0]))
+        job = job_of(bound, make_plan(bound).stages[0], family.FAMILY, bound.graph.phases[0])
+        assert job.device.cpu is not None
+        plain = job.device.cpu.model_copy(update={"dram_share": None})
+        result.append(replace(job, device=job.device.model_copy(update={"cpu": plain})))
     return result
 
 
-def errors(rows: Sequence[Row], jobs: Sequence[Job], constants: Mapping[str, float]) -> np.ndarray:
+def part_of(row: Row) -> str:
+    """The part that a row ran on."""
+    assert row.scenario is not None
+    return row.scenario.system
+
+
+def errors(rows: Rows, jobs: Sequence[Job], constants: Mapping[str, float], shares: Shares) -> np.ndarray:
     """Logarithms of predicted over measured times of a batch; rows of one scenario are priced once."""
     known: dict[str, float] = {}
     result = []
@@ -75,54 +90,70 @@ def errors(rows: Sequence[Row], jobs: Sequence[Job], constants: Mapping[str, flo
         assert row.scenario is not None
         key = row.scenario.model_dump_json()
         if key not in known:
-            turned = replace(job, model={**job.model, **constants})
+            own = {SHARE: shares[part_of(row)]} if part_of(row) in shares else {}
+            turned = replace(job, model={**job.model, **constants, **own})
             known[key] = family.price(turned).total_s + sum(s for _, _, s in family.request(turned))
         (name, value), batch = next(iter(row.measured.items())), row.scenario.batch * row.scenario.streams
         result.append(np.log(known[key] / (value if name == "latency_s" else batch / value)))
     return np.array(result)
 
 
-def loss(e: np.ndarray) -> float:
-    """Mean size of the errors, and of their squares."""
-    size = np.minimum(np.abs(e), FARTHEST)
-    return float(np.mean(size + 0.3 * size * size))
+def loss(rows: Rows, e: np.ndarray) -> float:
+    """Mean size of the errors, and of their squares, each part's alike."""
+    size, parts = np.minimum(np.abs(e), FARTHEST), [part_of(row) for row in rows]
+    return float(np.average(size + 0.3 * size * size, weights=[1.0 / parts.count(part) for part in parts]))
 
 
-def fitted(rows: Sequence[Row], start: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
-    """The constants after the search."""
-    jobs, best = jobs_of(rows), dict(start)
-    least, steps = loss(errors(rows, jobs, best)), dict.fromkeys(names, 0.5)
+def stepped(least, value: float, step: float, low: float, high: float, tried) -> tuple[float, float, float]:
+    """A step of one number up or down that lessens a loss: the loss, the number, the size of the next step."""
+    for way in (1.0, -1.0):
+        trial = float(np.clip(value * np.exp(way * step), low, high))
+        if (now := tried(trial)) < least - 1e-5:
+            return now, trial, step * 1.2
+    return least, value, step * 0.5
+
+
+def fitted(rows: Rows, start: Mapping[str, float], names: Sequence[str], shares: Shares) -> tuple[dict, dict]:
+    """The constants, and the shares of parts that have one, after the search."""
+    jobs, best, own = jobs_of(rows), dict(start), dict(shares)
+    steps, own_steps = dict.fromkeys(names, 0.3), dict.fromkeys(own, 0.3)
     for _ in range(ROUNDS):
+        least = loss(rows, errors(rows, jobs, best, own))
         for name in names:
-            low, high = RANGES[name]
-            for way in (1.0, -1.0):
-                trial = best | {name: float(np.clip(best[name] * np.exp(way * steps[name]), low, high))}
-                if (now := loss(errors(rows, jobs, trial))) < least - 1e-5:
-                    best, least, steps[name] = trial, now, steps[name] * 1.2
-                    break
-            else:
-                steps[name] *= 0.5
+            least, best[name], steps[name] = stepped(
+                least, best[name], steps[name], *RANGES[name],
+                lambda v, name=name: loss(rows, errors(rows, jobs, best | {name: v}, own)),
+            )  # fmt: skip
+        for part in list(own):
+            mine = [(row, job) for row, job in zip(rows, jobs, strict=True) if part_of(row) == part]
+            some = tuple(zip(*mine, strict=True))
+            _, own[part], own_steps[part] = stepped(
+                loss(some[0], errors(*some, best, own)), own[part], own_steps[part], *SHARES,
+                lambda v, part=part, some=some: loss(some[0], errors(*some, best, {part: v})),
+            )  # fmt: skip
         if max(steps.values()) < LEAST_STEP:
             break
-    return best
+    return best, own
 
 
-def main(path: str, runtime: str) -> None:
+def main(path: str, runtime: str, out: str = "") -> None:
     """Fit, print the constants, and the errors of rows used and not."""
     rows = [r for r in read_measured(Path(path)).rows if r.scenario is not None and r.scenario.runtime == runtime]
-    used = [
-        r for r in rows if r.scenario.system in FITTED_ON and (r.number % 2 or not r.scenario.system.startswith("xeon"))
-    ]
-    left_out = [r for r in rows if r.scenario.system not in FITTED_ON]
     board = runtime == "ncnn"
+    used = [r for r in rows if part_of(r) != out and (board or (part_of(r) == FITTED_ON and r.number % 2))]
+    left_out = [r for r in rows if part_of(r) == out or (not board and part_of(r) != FITTED_ON)]
     names = [n for n in RANGES if n in RUNTIME.settings[runtime].parameters and n not in (BOARDS if board else XEON)]
     usual = {p.name: p.value for p in family.FAMILY.parameters} | dict(RUNTIME.settings[runtime].parameters)
     start = {name: float(np.clip(usual[name], *RANGES[name])) for name in names}
-    best = fitted(used, start, names)
-    print({name: float(f"{value:.3g}") for name, value in best.items()})
+    shares = dict.fromkeys({part_of(r) for r in used}, usual[SHARE]) if board else {}
+    best, shares = fitted(used, start, names, shares)
+    if board:
+        best[SHARE] = float(np.exp(np.mean(np.log(list(shares.values())))))
+    print({name: float(f"{value:.3g}") for name, value in (best | shares).items()})
     for title, some in (("fitted", used), ("left out", left_out)):
-        e = np.abs(np.expm1(errors(some, jobs_of(some), best)))
-        print(f"{title}: {len(some)} rows, half within {np.median(e):.1%}, 90% within {np.quantile(e, 0.9):.1%}")
+        if some:
+            e = np.abs(np.expm1(errors(some, jobs_of(some), best, shares)))
+            print(f"{title}: {len(some)} rows, half within {np.median(e):.1%}, 90% within {np.quantile(e, 0.9):.1%}")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from engine.devices.cpu.fields import HYPER_THREADS, INTER_OP, NUMA, RUNTIME
 from engine.devices.cpu.flags import flags_of, sources_of
 from engine.devices.cpu.model import price_points
 from engine.devices.cpu.record import (
+    code_seconds,
     cores_of,
     cpu_of,
     in_company,
@@ -35,7 +36,6 @@ from engine.devices.cpu.record import (
     peak,
     record,
     sizes_of,
-    stream_clock,
     threads_of,
     wide_format,
 )
@@ -182,7 +182,7 @@ def request(job: Job) -> tuple[tuple[str, str, float], ...]:
     if not job.switches["framework"]:
         return ()
     parsed = job.batch * (raw_features(job) * job.model["feature_overhead"]) / cores_of(job)
-    called = job.model["pass_cycles"] / stream_clock(job)
+    called = code_seconds(job, job.model["pass_cycles"])
     items = (("features parsed by the framework", "overhead", parsed), ("framework called", "overhead", called))
     return tuple(item for item in items if item[2])
 

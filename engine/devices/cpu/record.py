@@ -19,6 +19,7 @@ from hardware_specs.schema import Cpu, Device, MemoryLevel
 from model_zoo.ops import LOOKUPS
 
 REFERENCE_WIDTH = 64.0  # FLOP a cycle of the AVX-512 core on which `gemm_efficiency` was fitted
+CODE_WIDTH = 4.0  # instructions a cycle of the core that a runtime's cycles are of
 PAGE = 4096.0  # bytes
 MATRIX = 8.0  # times the FP32 rate: above it a format runs on matrix units (AMX)
 
@@ -170,6 +171,15 @@ def stream_clock(job: Job) -> float:
     return _turbo(job, cpu_of(job.device).clock.si)
 
 
+def code_seconds(job: Job, cycles: float) -> float:
+    """Time of a runtime's own code, counted in cycles of a core that issues `CODE_WIDTH` instructions. [s]
+
+    As many instructions in as many cycles the more as a core is narrower. An estimate.
+    """
+    width = cpu_of(job.device).issue_width
+    return cycles / stream_clock(job) * (CODE_WIDTH / width.si if width is not None else 1.0)
+
+
 def _arithmetic(job: Job, low: str, wide: str) -> dict[str, float]:
     """What a stream's cores compute in the formats of products and of the rest. [-], [FLOP/s], [FLOP]"""
     device, model, cpu = job.device, job.model, cpu_of(job.device)
@@ -227,7 +237,8 @@ def _memory(job: Job) -> dict[str, float]:
     sharing = larger(1.0, job.streams * reach / sockets)  # streams on the sockets this one uses
     bandwidth, latency = levels.dram.bandwidth, levels.dram.latency
     latency_s = latency.si if latency is not None else model["dram_latency"]
-    all_of_it = bandwidth.si * model["dram_efficiency"] if bandwidth is not None else np.inf
+    reached = model["dram_efficiency"] if cpu.dram_share is None else cpu.dram_share.si
+    all_of_it = bandwidth.si * reached if bandwidth is not None else np.inf
     all_of_it *= reach / sockets / (1.0 + (1.0 - 1.0 / reach) * (1.0 / model["remote_share"] - 1.0))
     away, waited = model["remote_pages"] if job.link is not None else 0.0, latency_s
     if job.link is not None and away:  # lines of that share of the pages cross the link between sockets
@@ -269,7 +280,7 @@ def _calls(job: Job) -> dict[str, float]:
     fused = ("fit-threads", "fuse", "fuse-requantise", "fuse-gathers", "prune", "preprocess-apart")
     return {
         "op_overhead": model["op_overhead"] if framework else 0.0,
-        "op_issue": model["op_cycles"] / stream_clock(job) if framework else 0.0,
+        "op_issue": code_seconds(job, model["op_cycles"]) if framework else 0.0,
         "window_overhead": model["window_overhead"] if framework else 0.0,
         "step_overhead": model["step_overhead"] if framework else 0.0,
         **{name.replace("-", "_"): float(job.switches[name]) for name in fused},

@@ -19,7 +19,7 @@ from model_zoo.catalog import Zoo
 LATENCY, RATE = "latency_s", "throughput_per_s"
 _COLUMNS = ("min_ms", "avg_ms", "int8", "fp32")
 _CORES = "devices.0.cpu.cores"
-_CLUSTER = re.compile(r"([\d.]+) ?[Gg][Hh][Zz](?: ?x ?(\d+))?")
+_CLUSTER = re.compile(r"([\d.]+) ?[Gg][Hh][Zz](?: ?[x*] ?(\d+))?")
 _AROUND = (  # a part's name in tables and as its system has it
     r"[^a-z0-9]*@.*|"
     r"\b(\d+(-core|th gen)|intel|xeon|platinum|gold|silver|bronze|core|atom|celeron|processor|amd|cpu|arm|r|tm)\b"
@@ -31,6 +31,7 @@ _DIFFERS = {  # what entries of parts say beside a like one: its path in a devic
     "bandwidth": ("memory.dram.bandwidth", "GB/s"),
     "l3": ("memory.l3.capacity", "MiB"),
     "fp32": ("cpu.flop_per_cycle.fp32", "FLOP/cycle"),
+    "fp16": ("cpu.flop_per_cycle.fp16", "FLOP/cycle"),
     "int8": ("cpu.flop_per_cycle.int8", "OP/cycle"),
 }
 _LITTLE = "1"  # `powersave` of a row that ran on the slow cores
