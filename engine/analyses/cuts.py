@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from math import inf
 from typing import Literal
 
@@ -167,7 +168,8 @@ def split_points(scenario: Scenario, first_format: str | None = None, goal: Goal
     ----------
     scenario : its system must offer to split; its own scheme and cuts don't matter.
     first_format : of the first part, where it differs (a quantised part at the edge); what crosses then is in it.
-    goal : of three executors, what the second cut behind each first one serves best: throughput, else latency.
+    goal : of three executors, what the second cut behind each first one serves best: throughput, else latency. Of
+        energy it is the best of a few: what serves either of these, and what leaves the second or third one idle.
 
     Points whose parts an executor can't run are left out; Unsupported where none is left.
     """
@@ -181,6 +183,9 @@ def split_points(scenario: Scenario, first_format: str | None = None, goal: Goal
     else:
         parts = CutParts(bound, formats)
         every = parts.after_each(parts.busy if goal == "throughput" else None)
+        if goal == "energy":  # of parts it does not add up: those also that pace best, or leave an executor idle
+            idle = ((at, end) for at in range(parts.last + 1) for end in (at, parts.last))
+            every = sorted({*every, *parts.after_each(parts.busy), *idle})
     points = []
     for cuts in every:
         try:
@@ -192,7 +197,7 @@ def split_points(scenario: Scenario, first_format: str | None = None, goal: Goal
         raise Unsupported(
             f"{bound.workload.name} can't be cut between {names}: no point leaves each of them only operators it runs."
         )
-    return tuple(points)
+    return tuple(min(same, key=lambda p: p.energy_j or 0.0) for _, same in groupby(points, key=lambda p: p.at))
 
 
 def executor_names(scenario: Scenario) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ def elsewhere(reason: str) -> None:
 def cut(scenario: Scenario) -> None:
     """Every cut between the executors, and the best for a goal."""
     try:
-        plain = split_points(scenario)
+        plain = cached.answer(split_points, scenario)
     except Unsupported as error:
         elsewhere(str(error))
         return
@@ -54,9 +54,9 @@ def cut(scenario: Scenario) -> None:
         goal = choose("Best cut for", {g: texts.GOALS[g] for g in goals}, "goal", width=230)
         low = switch("First part in INT8", "low", help=texts.INT8_HELP)
     points = plain
-    if low or goal == "throughput":
+    if low or (plain[0].second_at is not None and goal in ("throughput", "energy")):
         try:
-            points = split_points(scenario, "int8" if low else None, goal)
+            points = cached.answer(split_points, scenario, "int8" if low else None, goal)
         except InputError as error:
             st.caption(fmt.plain(str(error)))
     best = best_split(points, goal)
