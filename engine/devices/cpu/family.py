@@ -121,7 +121,7 @@ def price(job: Job) -> PhaseCost:
     out = lasting = _priced(job)
     if job.model["inter_op"] > 1.0:  # beside others an operator lasts longer than the pass takes longer with it
         lasting = np.maximum(out, _priced(job, inter_op=1.0))
-    use = pipeline_use(job, lasting)
+    use = instructions_per_cycle(job, lasting)
     notes = ()
     if use is not None:
         notes = (f"{job.device.name}, {job.phase.name}: about {use:.1f} instructions a cycle on a busy core",)
@@ -133,9 +133,9 @@ def price(job: Job) -> PhaseCost:
 def top_down(job: Job, out: np.ndarray) -> dict[str, np.ndarray]:
     """Where issue slots of each op's cores go, and the cache lines that DRAM sends in one execution. [-], [1/cycle]
 
-    Slots retire instructions while arithmetic runs (`pipeline_use`); those left of its time wait for the core's own
-    units, of the waits for caches and DRAM for memory, of operators issued and threads joined for the runtime: shares
-    of the op's time that add up to 1. Estimates; nothing where the spec lists no issue width.
+    Slots retire instructions while arithmetic runs, as `instructions_per_cycle` has it; those left of its time wait for
+    the core's own units, of the waits for caches and DRAM for memory, of operators issued and threads joined for the
+    runtime: shares of the op's time that add up to 1. Estimates; nothing where the spec lists no issue width.
     """
     width = cpu_of(job.device).issue_width
     if width is None:
@@ -158,20 +158,16 @@ def top_down(job: Job, out: np.ndarray) -> dict[str, np.ndarray]:
     return {name: np.where(total > 0.0, value, 0.0) for name, value in counters.items()}
 
 
-def pipeline_use(job: Job, out: np.ndarray) -> float | None:
-    """Instructions a cycle: issue slots are `issue_share` full while arithmetic runs, empty while it waits. [1/cycle]
+def instructions_per_cycle(job: Job, out: np.ndarray | None = None) -> float | None:
+    """IPC of a busy core: issue slots are `issue_share` full while arithmetic runs, empty while it waits. [1/cycle]
 
-    An IPC-like estimate; None where the spec lists no issue width.
+    An estimate; None where the spec lists no issue width. ``out`` is what pricing the job leaves, where that is known.
     """
+    out = _priced(job) if out is None else out
     width, total_s = cpu_of(job.device).issue_width, float(out[:, :6].sum())
     if width is None or total_s <= 0:
         return None
     return width.si * job.model["issue_share"] * min(1.0, float(out[:, C.BUSY].sum()) / total_s)
-
-
-def instructions_per_cycle(job: Job) -> float | None:
-    """IPC-like measure of a job on one of its cores, see `pipeline_use`. [1/cycle]"""
-    return pipeline_use(job, _priced(job))
 
 
 def request(job: Job) -> tuple[tuple[str, str, float], ...]:

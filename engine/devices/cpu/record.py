@@ -166,24 +166,20 @@ def _turbo(job: Job, clock: float) -> float:
     return clock + rest * larger(0.0, cpu.turbo.si - clock)
 
 
-def stream_clock(job: Job) -> float:
-    """Clock of a stream's cores outside the widest units. [1/s] An estimate."""
-    return _turbo(job, cpu_of(job.device).clock.si)
-
-
 def code_seconds(job: Job, cycles: float) -> float:
     """Time of a runtime's own code, counted in cycles of a core that issues `CODE_WIDTH` instructions. [s]
 
     As many instructions in as many cycles the more as a core is narrower. An estimate.
     """
-    width = cpu_of(job.device).issue_width
-    return cycles / stream_clock(job) * (CODE_WIDTH / width.si if width is not None else 1.0)
+    cpu = cpu_of(job.device)
+    narrower = CODE_WIDTH / cpu.issue_width.si if cpu.issue_width is not None else 1.0
+    return cycles / _turbo(job, cpu.clock.si) * narrower
 
 
 def _arithmetic(job: Job, low: str, wide: str) -> dict[str, float]:
     """What a stream's cores compute in the formats of products and of the rest. [-], [FLOP/s], [FLOP]"""
     device, model, cpu = job.device, job.model, cpu_of(job.device)
-    cores, clock = cores_of(job) / model["inter_op"], stream_clock(job)
+    cores, clock = cores_of(job) / model["inter_op"], _turbo(job, cpu.clock.si)
     single, alone = cpu.flop_per_cycle["fp32"], job.format in WEIGHT_ONLY
 
     def share_of_peak(format: str) -> float:
@@ -231,7 +227,7 @@ def _arithmetic(job: Job, low: str, wide: str) -> dict[str, float]:
 def _memory(job: Job) -> dict[str, float]:
     """What caches and DRAM have for a stream. [B], [B/s], [s]"""
     model, cpu, levels = job.model, cpu_of(job.device), levels_of(job.device)
-    cores, clock = cores_of(job) / model["inter_op"], stream_clock(job)
+    cores, clock = cores_of(job) / model["inter_op"], _turbo(job, cpu.clock.si)
     sockets = cpu.sockets.si if cpu.sockets is not None else 1.0
     reach = smaller(sockets, 1.0 * math.ceil(cores_of(job) * sockets / cpu.cores.si))  # it stays on one if it fits
     sharing = larger(1.0, job.streams * reach / sockets)  # streams on the sockets this one uses

@@ -20,20 +20,6 @@ LATENCY, RATE = "latency_s", "throughput_per_s"
 _COLUMNS = ("min_ms", "avg_ms", "int8", "fp32")
 _CORES = "devices.0.cpu.cores"
 _CLUSTER = re.compile(r"([\d.]+) ?[Gg][Hh][Zz](?: ?[x*] ?(\d+))?")
-_AROUND = (  # a part's name in tables and as its system has it
-    r"[^a-z0-9]*@.*|"
-    r"\b(\d+(-core|th gen)|intel|xeon|platinum|gold|silver|bronze|core|atom|celeron|processor|amd|cpu|arm|r|tm)\b"
-)
-_DIFFERS = {  # what entries of parts say beside a like one: its path in a device, and its unit
-    "cores": ("cpu.cores", ""),
-    "clock": ("cpu.clock", "GHz"),
-    "turbo": ("cpu.turbo", "GHz"),
-    "bandwidth": ("memory.dram.bandwidth", "GB/s"),
-    "l3": ("memory.l3.capacity", "MiB"),
-    "fp32": ("cpu.flop_per_cycle.fp32", "FLOP/cycle"),
-    "fp16": ("cpu.flop_per_cycle.fp16", "FLOP/cycle"),
-    "int8": ("cpu.flop_per_cycle.int8", "OP/cycle"),
-}
 _LITTLE = "1"  # `powersave` of a row that ran on the slow cores
 _LAYOUT = ("cores_per_instance", "instances", "threads")  # columns that say how a row shares its part out
 
@@ -159,7 +145,7 @@ def _part(cells: Mapping[str, str], catalog: Catalog) -> tuple[str, dict[str, An
     if slow and "little" in known:
         part = known["little"]
     for what, value in known.get("of", {}).items():
-        path, unit = _DIFFERS[what]
+        path, unit = names()["differs"][what]
         settings[f"devices.0.{path}"] = f"{value} {unit}".strip()
     if "generic" in known:
         settings |= _named(name, slow)
@@ -174,7 +160,7 @@ def _part(cells: Mapping[str, str], catalog: Catalog) -> tuple[str, dict[str, An
 @lru_cache(maxsize=4096)
 def _short(name: str) -> str:
     """A part's name without its maker, line and clock, as the catalog, tables and systems themselves have it."""
-    return re.sub(f"{_AROUND}|[^a-z0-9]+", "", name.lower().replace("+", "plus"))
+    return re.sub(names()["around"], "", name.lower().replace("+", "plus"))
 
 
 def _named(name: str, slow: bool) -> dict[str, str]:
