@@ -67,8 +67,8 @@ def without_effect(times: Schedule) -> list[str]:
 
     Each what-if, network parameter, switch, tile, layer format and field of some families alone is set back to the
     catalog's value or the default, and the scenario priced again. A part that a what-if changes has no price
-    (`engine.scenario.overrides.without_figure`): that alone is no effect of hardware. Cores of a host that has enough of
-    them move its power alone, which is a sentence too.
+    (`engine.scenario.overrides.without_figure`): that alone is no effect of hardware. Cores of a host that has enough
+    of them move its power alone, which is a sentence too.
     """
     bound, sentences = times.bound, []
     for path, value, back in _settings(bound):

@@ -4,6 +4,7 @@ The thread never calls Streamlit. A sweep that is left keeps what it has.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -88,6 +89,12 @@ class RunningSweep(Job):
     def size(self) -> int:
         """Designs to try."""
         return min(self._designs.size, axes.EVALUATIONS) if self._by_search else self._designs.size
+
+    def covers(self, scenario: Scenario, space: PageSpace) -> bool:
+        """Whether it has tried all designs of a space, for other objectives: they are soon priced again."""
+        _, token, swept, by_search = self._request
+        whole = self.outcome is not None and not self.outcome.partial and not by_search
+        return whole and token == encode(scenario) and replace(swept, objectives=space.objectives) == space != swept
 
     def finish(self) -> Outcome | None:
         """What it found, after a moment for the last chunks of one that is still under way, which ends.

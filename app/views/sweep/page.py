@@ -190,9 +190,11 @@ def show() -> None:
     space = ask.space
     figures = spaces.figure_names(names, scenario, dict(space.axes))
     metrics = spaces.OPERATING if space.serving else {name: metrics[name] for name in figures}
+    running: sweep_run.RunningSweep | None = st.session_state.get("sweep_run")
+    covered = running is not None and running.covers(scenario, space)
     usual = first and not ask.wrong and space.size <= axes.room(scenario)
     key = f"{spaces.write(space)} {st.session_state.token}"
-    start = space_controls.controls(ask, metrics, names) or st.session_state.pop("sweep_wanted", usual)
+    start = space_controls.controls(ask, metrics, names) or st.session_state.pop("sweep_wanted", usual or covered)
     outcome = last_outcome()
     parts.bar(report, "sweep")
     if start:

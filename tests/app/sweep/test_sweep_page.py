@@ -64,6 +64,16 @@ def test_axes_constraints_and_objectives_react():
     assert "**10 designs in " in said(at)
 
 
+def test_other_objectives_need_no_click_and_another_limit_does():
+    at = opened()
+    at.selectbox(key=key_of(at, "x.objective.2")).set_value("tpot_s").run()
+    assert asked(alive(at)).objectives[2] == "tpot_s"
+    assert at.session_state["sweep_run"].outcome.objectives == asked(at).objectives
+    assert not any("out of date" in c.value for c in at.caption)
+    at.number_input(key=key_of(at, "x.limits.power_w")).set_value(500.0).run()
+    assert any("out of date" in c.value for c in alive(at).caption)
+
+
 def test_what_takes_as_long_as_a_sweep_is_asked_in_its_turn_and_once(monkeypatch):
     """The tornado and the smallest change: under the sweep's own rules, and not again with every click."""
     came: list[object] = []
