@@ -11,7 +11,7 @@ import numpy as np
 from engine.cost import layout
 from engine.cost.layout import M, N
 from engine.devices.common.counts import Group
-from engine.kernels.jit import called_by_both, inlined, kernel
+from engine.kernels.jit import called_by_both, inline, kernel
 
 _HALVINGS = 40  # of the clock's range
 YEAR_S = 365.25 * 86400.0
@@ -223,7 +223,7 @@ def _rates(out, glob, where, decode_s, n):
         out[layout.PER_UNIT, p] = latency / glob[layout.UNITS, p] if where.causal else latency
 
 
-@inlined
+@inline
 def _times(rows, n, where, decode, of_runs, of_stages, of_hops):
     """Times and rate of ``n`` points at their clocks: fills the figures that need no money.
 

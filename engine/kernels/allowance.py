@@ -46,13 +46,13 @@ def allowance(seconds: float = LIMIT_S) -> Iterator[None]:
             _BEGAN.pop(me, None)
 
 
-def beat(spent: float = 0.0) -> None:
+def beat(seconds: float = 0.0) -> None:
     """Raises `Overdue` where this thread's allowance is used up; every long loop calls it as it goes round.
 
-    ``spent`` is what other threads computed for this one since the last time, negative for what does not count. [s]
+    ``seconds`` is what other threads computed for this one since the last time, negative for what does not count. [s]
     """
-    _account.beside += spent
-    if spent >= 0.0 and _account.until < math.inf and time.thread_time() + _account.beside > _account.until:
+    _account.beside += seconds
+    if seconds >= 0.0 and _account.until < math.inf and time.thread_time() + _account.beside > _account.until:
         raise Overdue(_account.limit)
 
 

@@ -142,15 +142,15 @@ def _cache_base() -> Path:
 
 def _cache_dir() -> Path | None:
     """A writable private directory for this numba and ISA, filled from a baked copy where there is one; else None."""
-    baked = os.environ.get("INFERSCAPE_NUMBA_BAKED")  # read-only, made when an image is built
-    forced = os.environ.get("INFERSCAPE_ISA", "")  # generated code depends on it: never share entries between paths
-    name = f"numba-{numba.__version__}{f'-{forced}' if forced in ISA_NAMES else ''}"
+    image_dir = os.environ.get("INFERSCAPE_NUMBA_BAKED")  # read-only, made when an image is built
+    isa_name = os.environ.get("INFERSCAPE_ISA", "")  # generated code depends on it: never share entries between paths
+    name = f"numba-{numba.__version__}{f'-{isa_name}' if isa_name in ISA_NAMES else ''}"
     try:
         base = _cache_base()
         target = base / name
         base.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         base.mkdir(exist_ok=True, mode=0o700)
-        if baked and not target.exists() and (source := Path(baked) / name).is_dir():
+        if image_dir and not target.exists() and (source := Path(image_dir) / name).is_dir():
             staging = Path(tempfile.mkdtemp(dir=base))
             shutil.copytree(source, staging / name)
             (staging / name).rename(target)
@@ -177,8 +177,8 @@ def _trim(base: Path, room: float = _ROOM, since: float = _STARTED) -> None:
         folders = [(folder.stat().st_mtime, folder) for folder in base.glob("numba-*/*") if folder.is_dir()]
         sizes = {folder: sum(file.stat().st_size for file in folder.rglob("*")) for _, folder in folders}
         total = sum(sizes.values())
-        for used, folder in sorted(folders):
-            if total <= room or used >= since:
+        for mtime, folder in sorted(folders):
+            if total <= room or mtime >= since:
                 return
             shutil.rmtree(folder, ignore_errors=True)
             total -= sizes[folder]
@@ -204,35 +204,35 @@ def _folder(file: Path) -> str:
     return str(folder)
 
 
-def kernel(function: Callable[..., Any], counted: bool = True, shared: bool = False) -> Any:
+def kernel(function: Callable[..., Any], refcount: bool = True, shared: bool = False) -> Any:
     """Decorator of every module-level compiled function: releases the GIL, IEEE division, cached, never `parallel`.
 
     What compiled code calls is compiled without what only Python needs of it, arguments unpacked, and not anew for a
-    whole number's value. ``counted`` off: it makes no arrays, and does not count how often those it is given are
+    whole number's value. ``refcount`` off: it makes no arrays, and does not count how often those it is given are
     referred to. ``shared``: what Python calls is what compiled code calls, where both do: compiled once for both.
     """
     if not JIT_ENABLED:
         return function
     if CACHE_DIR is None:
-        dispatcher = inner(function, _nrt=counted)
+        dispatcher = inner(function, _nrt=refcount)
     else:
         with _decorating:
             before, _config.CACHE_DIR = _config.CACHE_DIR, _folder(Path(inspect.getfile(function)))
             try:
-                dispatcher = inner(function, _nrt=counted, cache=True)
+                dispatcher = inner(function, _nrt=refcount, cache=True)
             finally:
                 _config.CACHE_DIR = before
     if shared:
         return dispatcher
 
     @wraps(function)
-    def called(*args: Any) -> Any:
+    def wrapper(*args: Any) -> Any:
         return dispatcher(*args)
 
-    vars(called).update(py_func=function, dispatcher=dispatcher)
-    options: Any = {**inner.keywords, "no_cpython_wrapper": True, "_nrt": counted}
-    overload(called, jit_options=options, strict=False)(lambda *args: function)
-    return called
+    vars(wrapper).update(py_func=function, dispatcher=dispatcher)
+    options: Any = {**inner.keywords, "no_cpython_wrapper": True, "_nrt": refcount}
+    overload(wrapper, jit_options=options, strict=False)(lambda *args: function)
+    return wrapper
 
 
 def body_of(function: Any) -> Callable[..., Any]:
@@ -243,13 +243,13 @@ def body_of(function: Any) -> Callable[..., Any]:
 inner = partial(numba.njit, nogil=True, error_model="numpy", no_cfunc_wrapper=True)
 """Decorator of a part of kernels in its own file; what only Python calls of it is compiled anew in every process."""
 
-borrows: Callable[..., Any] = partial(kernel, counted=False)
+borrows: Callable[..., Any] = partial(kernel, refcount=False)
 """Decorator of a part of kernels that makes no arrays. Where many are passed, counting takes longer than the work."""
 
 called_by_both: Callable[..., Any] = partial(kernel, shared=True)
 """Decorator of what Python calls for one point and a kernel for many: that one is compiled with what Python needs."""
 
-inlined: Callable[..., Any] = partial(inner, inline="always")
+inline: Callable[..., Any] = partial(inner, inline="always")
 """Decorator of a part of one kernel: it is compiled within it alone, where by itself and there would be twice."""
 
 
@@ -257,8 +257,8 @@ inlined: Callable[..., Any] = partial(inner, inline="always")
 def host_features() -> frozenset[str]:
     """Instruction-set features numba will generate code for on this host, e.g. ``avx512vnni``; obeys NUMBA_CPU_NAME."""
     if _config.CPU_FEATURES is not None:
-        listed = _config.CPU_FEATURES.split(",")
-        return frozenset(f[1:] for f in listed if f.startswith("+"))
+        flags = _config.CPU_FEATURES.split(",")
+        return frozenset(f[1:] for f in flags if f.startswith("+"))
     if _config.CPU_NAME not in (None, "host") and llvm.get_host_cpu_name() != _config.CPU_NAME:
         return frozenset()  # a foreign target: nothing beyond its baseline may be assumed
     return frozenset(name for name, on in llvm.get_host_cpu_features().items() if on)
@@ -274,17 +274,17 @@ def isa() -> str:
         For a name that is unknown or that this host lacks: compiled, it would end the process, not raise.
     """
     able = [name for name in ISA_NAMES if _ISA_NEEDS[name] <= host_features()]
-    wanted = os.environ.get("INFERSCAPE_ISA", "")
-    if wanted and wanted not in able:
-        raise IsaError(f"INFERSCAPE_ISA is {wanted!r}; allowed on this host: {', '.join(able)}")
-    return wanted or able[-1]
+    choice = os.environ.get("INFERSCAPE_ISA", "")
+    if choice and choice not in able:
+        raise IsaError(f"INFERSCAPE_ISA is {choice!r}; allowed on this host: {', '.join(able)}")
+    return choice or able[-1]
 
 
 @cache
 def pool_size() -> int:
     """Threads of the process-wide pool: ``INFERSCAPE_THREADS`` or the cores this process may use. [-]"""
-    wanted = os.environ.get("INFERSCAPE_THREADS")
-    return max(1, int(wanted)) if wanted else len(os.sched_getaffinity(0))
+    count = os.environ.get("INFERSCAPE_THREADS")
+    return max(1, int(count)) if count else len(os.sched_getaffinity(0))
 
 
 @cache
@@ -304,20 +304,20 @@ def run_chunks(
     executor = executor or pool()
     window = window or 2 * pool_size()
     waiting = iter(chunks)
-    spent: deque[float] = deque()
+    times: deque[float] = deque()
 
     def work(chunk: Any) -> Any:
         began = time.thread_time()
         try:
             return fn(chunk)
         finally:
-            spent.append(time.thread_time() - began)
+            times.append(time.thread_time() - began)
 
     pending = deque(executor.submit(work, chunk) for chunk in islice(waiting, window))
     try:
         while pending:
             result = pending.popleft().result()
-            beat(sum(spent.popleft() for _ in range(len(spent))))
+            beat(sum(times.popleft() for _ in range(len(times))))
             yield result
             for chunk in islice(waiting, 1):
                 pending.append(executor.submit(work, chunk))

@@ -37,17 +37,17 @@ def closure_digest(file: Path) -> str:
 
     What a compiled function was made from is in it: callees and constants reach a module by import alone.
     """
-    visited: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     waiting = [file.resolve()]
     while waiting:
         path = waiting.pop()
         name = module_name(path)
-        if name not in visited:
-            visited[name], imported = _read(path)
-            waiting.extend(imported)
+        if name not in contents:
+            contents[name], imports = _read(path)
+            waiting.extend(imports)
     digest = hashlib.sha256()
-    for name in sorted(visited):
-        digest.update(name.encode() + b"\0" + visited[name])
+    for name in sorted(contents):
+        digest.update(name.encode() + b"\0" + contents[name])
     return digest.hexdigest()[:16]
 
 

@@ -42,10 +42,10 @@ def _queue_first(requests, state, r, i):
 
 
 @borrows
-def queue_arrivals(requests, state, r, rules, known, seen):
+def queue_arrivals(requests, state, r, rules, arrivals, seen):
     """Queues who has come by ``seen``: arrivals given, and requests of clients that have thought."""
     n, arrive = state.n[r], requests.arrive[r]
-    while n[P.GIVEN_NEXT] < known and arrive[n[P.GIVEN_NEXT]] <= seen:
+    while n[P.GIVEN_NEXT] < arrivals and arrive[n[P.GIVEN_NEXT]] <= seen:
         i = n[P.GIVEN_NEXT]
         n[P.GIVEN_NEXT] += 1
         idle = n[P.RUNNING] == 0 and arrive[i] >= seen
@@ -70,10 +70,10 @@ def add_thinking(requests, state, r, i):
 
 
 @borrows
-def next_arrival(requests, state, r, known):
+def next_arrival(requests, state, r, arrivals):
     """The next arrival; infinity where none is known. [s]"""
     n, coming = state.n[r], math.inf
-    if n[P.GIVEN_NEXT] < known:
+    if n[P.GIVEN_NEXT] < arrivals:
         coming = requests.arrive[r, n[P.GIVEN_NEXT]]
     if n[P.THINK_FRONT] < n[P.THINK_BACK]:
         coming = min(coming, requests.arrive[r, state.thinking[r, n[P.THINK_FRONT]]])
@@ -81,7 +81,7 @@ def next_arrival(requests, state, r, known):
 
 
 @borrows
-def _written(requests, state, r, i):
+def _prefix_tokens(requests, state, r, i):
     """Tokens of request ``i`` that need no prefill: in the cache, or in the host's memory. [-]"""
     return max(state.computed[r, i], requests.cached[r, i])
 
@@ -89,22 +89,22 @@ def _written(requests, state, r, i):
 @borrows
 def _decodes(requests, state, r, i):
     """Whether request ``i`` has but its next token to make."""
-    made = state.made[r, i]
-    return made > 0 and requests.inputs[r, i] + made - _written(requests, state, r, i) == 1
+    steps = state.made[r, i]
+    return steps > 0 and requests.inputs[r, i] + steps - _prefix_tokens(requests, state, r, i) == 1
 
 
 @borrows
-def _admits(i, requests, state, r, rules, left):
+def _admits(i, requests, state, r, rules, budget):
     """Whether the cache has room for request ``i``: what it prefills now, and the reserve of all that run."""
-    inputs, outputs, made = requests.inputs[r], requests.outputs[r], state.made[r]
-    tokens = min(inputs[i] + made[i], _written(requests, state, r, i) + left)
+    inputs, outputs, steps = requests.inputs[r], requests.outputs[r], state.made[r]
+    tokens = min(inputs[i] + steps[i], _prefix_tokens(requests, state, r, i) + budget)
     if rules.reserve <= 0.0:
         return blocks_of(tokens, rules.block) <= state.n[r, P.FREE]
-    expected = blocks_of(inputs[i] + made[i] + math.ceil(rules.reserve * (outputs[i] - made[i])), rules.block)
+    reserve = blocks_of(inputs[i] + steps[i] + math.ceil(rules.reserve * (outputs[i] - steps[i])), rules.block)
     for k in range(state.n[r, P.RUNNING]):
         j = state.run[r, k]
-        expected += blocks_of(inputs[j] + made[j] + math.ceil(rules.reserve * (outputs[j] - made[j])), rules.block)
-    return expected <= rules.blocks
+        reserve += blocks_of(inputs[j] + steps[j] + math.ceil(rules.reserve * (outputs[j] - steps[j])), rules.block)
+    return reserve <= rules.blocks
 
 
 @borrows
@@ -120,7 +120,7 @@ def prefills(requests, state, r, rules):
     i = state.queue[r, n[P.FRONT]]
     if _decodes(requests, state, r, i):
         return False
-    need = requests.inputs[r, i] + state.made[r, i] - _written(requests, state, r, i)
+    need = requests.inputs[r, i] + state.made[r, i] - _prefix_tokens(requests, state, r, i)
     return (rules.chunked or need <= rules.budget) and _admits(i, requests, state, r, rules, rules.budget)
 
 
@@ -135,17 +135,17 @@ def _victim(requests, state, r):
 
 
 @borrows
-def _swap(state, r, this, blocks, way):
+def _swap(state, r, part, blocks, way):
     """Moves blocks to the host's memory, or back where ``way`` is -1."""
     n = state.n[r]
     n[P.HOST] += way * blocks
     n[P.HOST_PEAK] = max(n[P.HOST_PEAK], n[P.HOST])
     n[P.SWAPPED] += blocks
-    this[P.MOVED] += blocks
+    part[P.MOVED] += blocks
 
 
 @borrows
-def _preempt(requests, state, r, rules, this, place):
+def _preempt(requests, state, r, rules, part, place):
     """Sends the sequence at a place back to the queue: its blocks are free, and those behind it move up."""
     n, run, i = state.n[r], state.run[r], state.run[r, place]
     n[P.RUNNING] -= 1
@@ -159,15 +159,15 @@ def _preempt(requests, state, r, rules, this, place):
         n[P.UNSEEN] -= 1
     else:
         if rules.swaps:
-            _swap(state, r, this, blocks_of(state.computed[r, i], rules.block), 1)
+            _swap(state, r, part, blocks_of(state.computed[r, i], rules.block), 1)
         else:
             state.computed[r, i] = 0
         _queue_first(requests, state, r, i)
-        this[P.LOST] += 1
+        part[P.LOST] += 1
 
 
 @borrows
-def _goes_on(requests, state, r, rules, this, at, only):
+def _goes_on(requests, state, r, rules, part, at, only):
     """Gives the sequence at place ``at`` its tokens of the pass; returns the place of who is next.
 
     Where the cache is full it may be sent back itself; one that has its tokens already gives them back to the budget.
@@ -176,92 +176,92 @@ def _goes_on(requests, state, r, rules, this, at, only):
     need = 1 if state.over[r, i] else requests.inputs[r, i] + state.made[r, i] - state.computed[r, i]
     decodes = need == 1 and state.made[r, i] > 0
     state.share[r, at] = 0
-    if this[P.LEFT] <= 0 or (only and decodes):
+    if part[P.LEFT] <= 0 or (only and decodes):
         return at + 1
-    tokens = 1 + rules.guesses if decodes else min(need, this[P.LEFT])
-    wanted = 0 if state.over[r, i] else more_blocks(state, r, i, state.computed[r, i] + tokens, rules.block)
-    while wanted > n[P.FREE]:
+    tokens = 1 + rules.guesses if decodes else min(need, part[P.LEFT])
+    blocks = 0 if state.over[r, i] else more_blocks(state, r, i, state.computed[r, i] + tokens, rules.block)
+    while blocks > n[P.FREE]:
         place = _victim(requests, state, r)
-        this[P.LEFT] += state.share[r, place] if place < at else 0
-        _preempt(requests, state, r, rules, this, place)
+        part[P.LEFT] += state.share[r, place] if place < at else 0
+        _preempt(requests, state, r, rules, part, place)
         if place == at:
             return at
         at -= place < at
-    n[P.FREE] -= wanted
-    state.blocks[r, i] += wanted
+    n[P.FREE] -= blocks
+    state.blocks[r, i] += blocks
     state.share[r, at] = tokens
-    this[P.LEFT] -= tokens
+    part[P.LEFT] -= tokens
     return at + 1
 
 
 @borrows
-def _enters(requests, state, r, rules, this, only):
+def _enters(requests, state, r, rules, part, only):
     """Admits the first that waits and gives it tokens, or counts that it waits on."""
     n, i = state.n[r], state.queue[r, state.n[r, P.FRONT]]
-    written, decodes = _written(requests, state, r, i), _decodes(requests, state, r, i)
-    need = 1 + rules.guesses if decodes else requests.inputs[r, i] + state.made[r, i] - written
+    prefix, decodes = _prefix_tokens(requests, state, r, i), _decodes(requests, state, r, i)
+    need = 1 + rules.guesses if decodes else requests.inputs[r, i] + state.made[r, i] - prefix
     apart = not rules.mixed and decodes == only  # it decodes in a pass of prefill, or the other way round
-    if apart or (need > this[P.LEFT] and not rules.chunked) or not _admits(i, requests, state, r, rules, this[P.LEFT]):
-        this[P.WAITS] = 1
+    if apart or (need > part[P.LEFT] and not rules.chunked) or not _admits(i, requests, state, r, rules, part[P.LEFT]):
+        part[P.WAITS] = 1
         return
-    tokens = min(need, this[P.LEFT])
+    tokens = min(need, part[P.LEFT])
     n[P.FRONT] += 1
     if state.computed[r, i] > 0:
-        _swap(state, r, this, blocks_of(written, rules.block), -1)
-    state.computed[r, i] = written
-    state.blocks[r, i] = blocks_of(written + tokens, rules.block)
+        _swap(state, r, part, blocks_of(prefix, rules.block), -1)
+    state.computed[r, i] = prefix
+    state.blocks[r, i] = blocks_of(prefix + tokens, rules.block)
     n[P.FREE] -= state.blocks[r, i]
     state.run[r, n[P.RUNNING]] = i
     state.share[r, n[P.RUNNING]] = tokens
     n[P.RUNNING] += 1
-    this[P.LEFT] -= tokens
-    this[P.JOINS] += 1
+    part[P.LEFT] -= tokens
+    part[P.JOINS] += 1
 
 
 @borrows
-def _counted(requests, state, r, times, this):
-    """Counts in ``this`` what each sequence does in the pass; returns prompts' attention [s]."""
+def _count_pass(requests, state, r, times, part):
+    """Counts in ``part`` what each sequence does in the pass; returns prompts' attention [s]."""
     attention = 0.0
     for k in range(state.n[r, P.RUNNING]):
         i, tokens = state.run[r, k], state.share[r, k]
         if tokens == 0:
             continue
-        context, computed = requests.inputs[r, i] + state.made[r, i], state.computed[r, i]
-        need = 1 if state.over[r, i] else context - computed
-        if need == 1 and (state.made[r, i] > 0 or 0 < computed == requests.cached[r, i]):
-            this[P.ROWS] += 1  # it decodes, or all but its last token is in the cache: as a step of decoding
-            this[P.CONTEXT] += context
+        context, start = requests.inputs[r, i] + state.made[r, i], state.computed[r, i]
+        need = 1 if state.over[r, i] else context - start
+        if need == 1 and (state.made[r, i] > 0 or 0 < start == requests.cached[r, i]):
+            part[P.ROWS] += 1  # it decodes, or all but its last token is in the cache: as a step of decoding
+            part[P.CONTEXT] += context
         else:
-            this[P.PREFILL] += tokens
-            this[P.PROMPTS] += tokens == need
-            attention += prompt_seconds(times, computed, tokens)
+            part[P.PREFILL] += tokens
+            part[P.PROMPTS] += tokens == need
+            attention += prompt_seconds(times, start, tokens)
     return attention
 
 
 @borrows
-def form_pass(requests, state, r, rules, times, this, entry):
-    """Decides who runs in the pass and for how many tokens, counted in ``this``; returns prompts' attention [s].
+def form_pass(requests, state, r, rules, times, part, entry):
+    """Decides who runs in the pass and for how many tokens, counted in ``part``; returns prompts' attention [s].
 
     ``entry``: whether who waits may enter.
     """
     n = state.n[r]
-    for k in range(this.shape[0]):
-        this[k] = 0
-    this[P.LEFT] = rules.budget
+    for k in range(part.shape[0]):
+        part[k] = 0
+    part[P.LEFT] = rules.budget
     only = not rules.mixed and entry and prefills(requests, state, r, rules)
     at = 0
     while at < n[P.RUNNING]:
-        at = _goes_on(requests, state, r, rules, this, at, only)
-    n[P.PREEMPTED] += this[P.LOST]
+        at = _goes_on(requests, state, r, rules, part, at, only)
+    n[P.PREEMPTED] += part[P.LOST]
     waits = n[P.FRONT] < n[P.BACK] and not _decodes(requests, state, r, state.queue[r, n[P.FRONT]])
-    this[P.WAITS] = not rules.mixed and not only and waits
+    part[P.WAITS] = not rules.mixed and not only and waits
     while (
         entry
         and n[P.FRONT] < n[P.BACK]
         and n[P.RUNNING] < state.run.shape[1]
-        and this[P.LEFT] > 0
-        and this[P.LOST] + this[P.WAITS] == 0
+        and part[P.LEFT] > 0
+        and part[P.LOST] + part[P.WAITS] == 0
     ):
-        _enters(requests, state, r, rules, this, only)
+        _enters(requests, state, r, rules, part, only)
     n[P.PEAK] = max(n[P.PEAK], rules.blocks - n[P.FREE])
-    return _counted(requests, state, r, times, this)
+    return _count_pass(requests, state, r, times, part)

@@ -24,90 +24,90 @@ def gap_bin(seconds):
 
 
 @borrows
-def _count(gaps, sums, group, seconds, many):
-    """Counts ``many`` gaps of so many seconds."""
+def _count(gaps, sums, group, seconds, count):
+    """Counts ``count`` gaps of so many seconds."""
     at = gap_bin(seconds)
-    gaps[group, at] += many
-    sums[group, at] += many * seconds
+    gaps[group, at] += count
+    sums[group, at] += count * seconds
 
 
 @borrows
-def _steps(requests, state, r, rules, this):
+def _steps(requests, state, r, rules, part):
     """Passes of decoding alone until one of those that run ends, if nobody can join before; 1 elsewhere. [-]"""
     n = state.n[r]
-    if this[P.PREFILL] + this[P.JOINS] > 0 or this[P.ROWS] < n[P.RUNNING] or n[P.UNSEEN] > 0 or rules.guesses > 0:
+    if part[P.PREFILL] + part[P.JOINS] > 0 or part[P.ROWS] < n[P.RUNNING] or n[P.UNSEEN] > 0 or rules.guesses > 0:
         return 1
-    if n[P.FRONT] < n[P.BACK] and not (this[P.WAITS] > 0 or n[P.RUNNING] == state.run.shape[1] or this[P.LEFT] <= 0):
+    if n[P.FRONT] < n[P.BACK] and not (part[P.WAITS] > 0 or n[P.RUNNING] == state.run.shape[1] or part[P.LEFT] <= 0):
         return 1
-    count, wanted = requests.outputs[r, state.run[r, 0]] - state.made[r, state.run[r, 0]], 0
+    count, blocks = requests.outputs[r, state.run[r, 0]] - state.made[r, state.run[r, 0]], 0
     for k in range(n[P.RUNNING]):
         i = state.run[r, k]
         count = min(count, requests.outputs[r, i] - state.made[r, i])
     for k in range(n[P.RUNNING]):
         i = state.run[r, k]
-        wanted += more_blocks(state, r, i, requests.inputs[r, i] + state.made[r, i] + count - 1, rules.block)
-    return count if wanted <= n[P.FREE] else 1
+        blocks += more_blocks(state, r, i, requests.inputs[r, i] + state.made[r, i] + count - 1, rules.block)
+    return count if blocks <= n[P.FREE] else 1
 
 
 @borrows
-def _flush(gaps, sums, sharing, at, many, seconds):
-    """Counts ``many`` gaps of a bin, ``seconds`` together, for every sequence of a group. [s]"""
+def _flush(gaps, sums, sharing, at, count, seconds):
+    """Counts ``count`` gaps of a bin, ``seconds`` together, for every sequence of a group. [s]"""
     for group in range(sharing.shape[0]):
-        gaps[group, at] += many * sharing[group]
+        gaps[group, at] += count * sharing[group]
         sums[group, at] += seconds * sharing[group]
 
 
 @borrows
-def _decode_on(requests, state, r, rules, times, this, count, began, now, until, gaps, sums):
+def _decode_on(requests, state, r, rules, times, part, count, began, now, until, gaps, sums):
     """Runs up to ``count`` - 1 more passes of the sequences that decode, before ``until``; their number, began, now."""
-    n, rows, context, steps = state.n[r], this[P.ROWS], this[P.CONTEXT], 1
+    n, rows, context, steps = state.n[r], part[P.ROWS], part[P.CONTEXT], 1
     sharing = state.sharing[r]
     sharing[:] = 0
     for k in range(n[P.RUNNING]):
         i = state.run[r, k]
         sharing[state.group[r, i]] += 1
         _count(gaps, sums, state.group[r, i], now - state.last[r, i], 1)
-    many, total_s, low, high, at = 0, 0.0, 0.0, 0.0, 0  # gaps of one bin, not yet counted
+    pending, total_s, low, high, at = 0, 0.0, 0.0, 0.0, 0  # gaps of one bin, not yet counted
     upto, start, value, slope = 0.0, 0.0, 0.0, 0.0
-    fixed = value_at(times.rows, times.decode, float(rows)) + value_at(times.rows, times.head, float(rows))
+    base = value_at(times.rows, times.decode, float(rows)) + value_at(times.rows, times.head, float(rows))
     if rules.ranks > 1:  # the others are idle
-        fixed -= value_at(times.rows, times.decode_spared, float(rows))
+        base -= value_at(times.rows, times.decode_spared, float(rows))
     host = rules.host_s + rules.row_s * rows
     while steps < count and until > (began if rules.late else now):
         context += rows
         mean = context / rows
         if mean > upto:
             upto, start, value, slope = attention_line(times, float(rows), mean)
-        seconds = decode_seconds(times, float(rows), mean) + (value + slope * (mean - start)) + fixed
+        seconds = decode_seconds(times, float(rows), mean) + (value + slope * (mean - start)) + base
         began = now
         now += max(seconds, host) if rules.hides else seconds + host
         gap = now - began
         if gap < low or gap >= high:
-            _flush(gaps, sums, sharing, at, many, total_s)
-            at, many, total_s = gap_bin(gap), 0, 0.0
+            _flush(gaps, sums, sharing, at, pending, total_s)
+            at, pending, total_s = gap_bin(gap), 0, 0.0
             low, high = _LEAST_GAP * math.exp(at / _BINS_PER_E), _LEAST_GAP * math.exp((at + 1) / _BINS_PER_E)
-        many += 1
+        pending += 1
         total_s += gap
         steps += 1
-    _flush(gaps, sums, sharing, at, many, total_s)
+    _flush(gaps, sums, sharing, at, pending, total_s)
     for k in range(n[P.RUNNING]):
         i = state.run[r, k]
         state.computed[r, i] += steps - 1
         state.made[r, i] += steps - 1
-        wanted = more_blocks(state, r, i, state.computed[r, i] + 1, rules.block)
-        state.blocks[r, i] += wanted
-        n[P.FREE] -= wanted
+        blocks = more_blocks(state, r, i, state.computed[r, i] + 1, rules.block)
+        state.blocks[r, i] += blocks
+        n[P.FREE] -= blocks
     n[P.PEAK] = max(n[P.PEAK], rules.blocks - n[P.FREE])
     return steps, began, now
 
 
 @borrows
-def _made(i, requests, state, r, rules, accept, key):
+def _row_tokens(i, requests, state, r, rules, accept, key):
     """Tokens that a row of decoding makes: one, and those guessed ahead up to the first that is wrong. [-]"""
-    made = 1
-    while made <= rules.guesses and uniform(key, i * 2097152 + state.made[r, i] + made) < accept[made - 1]:
-        made += 1
-    return min(made, requests.outputs[r, i] - state.made[r, i])
+    tokens = 1
+    while tokens <= rules.guesses and uniform(key, i * 2097152 + state.made[r, i] + tokens) < accept[tokens - 1]:
+        tokens += 1
+    return min(tokens, requests.outputs[r, i] - state.made[r, i])
 
 
 @borrows
@@ -121,16 +121,16 @@ def _settle(requests, state, r, rules, accept, key, steady, now, gaps, sums):
             n[P.UNSEEN] -= leaves
         elif state.share[r, k] > 0:
             decodes = state.made[r, i] > 0 and state.computed[r, i] == requests.inputs[r, i] + state.made[r, i] - 1
-            made = _made(i, requests, state, r, rules, accept, key) if decodes else 1
-            state.computed[r, i] += made if decodes else state.share[r, k]
+            tokens = _row_tokens(i, requests, state, r, rules, accept, key) if decodes else 1
+            state.computed[r, i] += tokens if decodes else state.share[r, k]
             if decodes or state.computed[r, i] == requests.inputs[r, i] + state.made[r, i]:
                 if state.made[r, i] == 0:
                     requests.first[r, i] = now
                 elif not steady:
                     _count(gaps, sums, state.group[r, i], now - state.last[r, i], 1)
-                    if made > 1:
-                        _count(gaps, sums, state.group[r, i], 0.0, made - 1)
-                state.made[r, i] += made
+                    if tokens > 1:
+                        _count(gaps, sums, state.group[r, i], 0.0, tokens - 1)
+                state.made[r, i] += tokens
                 state.last[r, i] = now
                 if state.made[r, i] == requests.outputs[r, i]:
                     requests.finish[r, i] = now
@@ -159,58 +159,58 @@ def _total(counts, at):
 
 
 @borrows
-def _known(many, clients, rank):
+def _preset(sizes, clients, rank):
     """Requests of a rank whose arrivals are given: all, or of a closed loop the first of its clients. [-]"""
-    return many[rank] if clients[rank] == 0 else min(many[rank], clients[rank])
+    return sizes[rank] if clients[rank] == 0 else min(sizes[rank], clients[rank])
 
 
 @borrows
-def _come(requests, state, many, clients, rules, seen):
+def _come(requests, state, sizes, clients, rules, seen):
     """Queues who has come by ``seen``; returns when there is work next: -inf where there is some. [s]"""
     coming = math.inf
-    for r in range(many.shape[0]):
-        n, known = state.n[r], _known(many, clients, r)
-        queue_arrivals(requests, state, r, rules, known, seen)
+    for r in range(sizes.shape[0]):
+        n, count = state.n[r], _preset(sizes, clients, r)
+        queue_arrivals(requests, state, r, rules, count, seen)
         n[P.WAITING] = n[P.BACK] - n[P.FRONT]
-        coming = min(coming, -math.inf if n[P.RUNNING] + n[P.WAITING] > 0 else next_arrival(requests, state, r, known))
+        coming = min(coming, -math.inf if n[P.RUNNING] + n[P.WAITING] > 0 else next_arrival(requests, state, r, count))
     return coming
 
 
 @borrows
-def _formed(requests, state, rules, times, wait):
+def _form(requests, state, rules, times, wait):
     """Every rank's part of a pass is formed; returns what the slowest takes [s], and passes since prompts last entered.
 
     Ranks that balance let prompts enter where each has one and after so many passes, or where one has nothing to decode
     (TensorRT-LLM's ``_balance_adp_requests``).
     """
-    longest, ready, decoding, tokens, ranks = 0.0, 0, 0, 0, state.this.shape[0]
+    longest, ready, decoding, tokens, ranks = 0.0, 0, 0, 0, state.part.shape[0]
     if rules.balance_timeout > 0 and ranks > 1:
         for r in range(ranks):
             ready += prefills(requests, state, r, rules)
             decoding += state.n[r, P.RUNNING] > 0
         wait = 0 if ready == ranks or decoding < ranks or wait + 1 >= rules.balance_timeout else wait + 1
     for r in range(ranks):
-        this = state.this[r]
-        state.prompt_s[r] = form_pass(requests, state, r, rules, times, this, wait == 0)
-        tokens += this[P.PREFILL] + this[P.ROWS] * (1 + rules.guesses)
+        part = state.part[r]
+        state.prompt_s[r] = form_pass(requests, state, r, rules, times, part, wait == 0)
+        tokens += part[P.PREFILL] + part[P.ROWS] * (1 + rules.guesses)
     for r in range(ranks):
-        this, others = state.this[r], rules.ranks - 1
-        mean = this[P.CONTEXT] / max(1, this[P.ROWS])
-        own = this[P.PREFILL] + this[P.ROWS] * (1 + rules.guesses)
-        idle = max(0.0, 1.0 - (tokens - own) / (others * own)) if others * own > 0 else 0.0
-        counts = this[P.PREFILL], this[P.PROMPTS], state.prompt_s[r], this[P.ROWS], mean, this[P.MOVED], idle
+        part, peers = state.part[r], rules.ranks - 1
+        mean = part[P.CONTEXT] / max(1, part[P.ROWS])
+        load = part[P.PREFILL] + part[P.ROWS] * (1 + rules.guesses)
+        idle = max(0.0, 1.0 - (tokens - load) / (peers * load)) if peers * load > 0 else 0.0
+        counts = part[P.PREFILL], part[P.PROMPTS], state.prompt_s[r], part[P.ROWS], mean, part[P.MOVED], idle
         longest = max(longest, pass_seconds(times, rules, *counts))
     return longest, wait
 
 
 @borrows
-def _settled(requests, state, many, clients, rules, accept, key, steady, now, gaps, sums):
+def _settle_ranks(requests, state, sizes, clients, rules, accept, key, steady, now, gaps, sums):
     """Books the tokens of a pass that ends ``now`` for every rank; clients that are answered ask again."""
-    for r in range(many.shape[0]):
+    for r in range(sizes.shape[0]):
         n = state.n[r]
         ends = _settle(requests, state, r, rules, accept, key, steady, now, gaps, sums)
         for _ in range(ends if clients[r] > 0 else 0):
-            if n[P.STARTED] < many[r]:
+            if n[P.STARTED] < sizes[r]:
                 requests.arrive[r, n[P.STARTED]] = now + requests.think[r, n[P.STARTED]]
                 add_thinking(requests, state, r, n[P.STARTED])
                 n[P.STARTED] += 1
@@ -222,19 +222,19 @@ def _log(log, at, start, seconds, steps, blocks, counts, parts):
     log[at, :] = 0.0
     log[at, 0], log[at, 1], log[at, 2] = start, seconds, steps
     for r in range(counts.shape[0]):
-        n, this = counts[r], parts[r]
-        log[at, 3] += this[P.PREFILL]
-        log[at, 4] += this[P.ROWS]
+        n, part = counts[r], parts[r]
+        log[at, 3] += part[P.PREFILL]
+        log[at, 4] += part[P.ROWS]
         log[at, 5] += blocks - n[P.FREE]
         log[at, 6] += n[P.WAITING]
-        log[at, 7] += this[P.LOST]
+        log[at, 7] += part[P.LOST]
         log[at, 8] += n[P.RUNNING]
         log[at, 9] += n[P.BACK] - n[P.FRONT]
         log[at, 10] += n[P.HOST]
 
 
 @borrows
-def calendar(requests, state, many, clients, rules, times, accept, key, gaps, sums, log):
+def calendar(requests, state, sizes, clients, rules, times, accept, key, gaps, sums, log):
     """Run to the last token; returns passes, rows of the log and busy seconds.
 
     Ranks step together: each forms its part of a pass, and all take what the slowest does. ``times`` are of a rank
@@ -246,7 +246,7 @@ def calendar(requests, state, many, clients, rules, times, accept, key, gaps, su
     requests, state
         Of each rank a row; the state of `idle_engine`. Its counts `PREEMPTED` and `PEAK` (of blocks in use) say what
         the run was.
-    many, clients : (ranks,)
+    sizes, clients : (ranks,)
         Requests of each rank, and those in flight of a closed loop; 0: all arrivals are given.
     accept : (guesses,)
         Chance that the guess at a place is right where all before it are. [-]
@@ -257,37 +257,37 @@ def calendar(requests, state, many, clients, rules, times, accept, key, gaps, su
     log : (rows, len(`PASS`))
         Receives the first passes.
     """
-    for r in range(many.shape[0]):
-        state.n[r, P.FREE], state.n[r, P.STARTED] = rules.blocks, _known(many, clients, r)
-    n, this = state.n[0], state.this[0]
-    passes, logged, alone, ahead, wait = 0, 0, many.shape[0] == 1, 0, 0
+    for r in range(sizes.shape[0]):
+        state.n[r, P.FREE], state.n[r, P.STARTED] = rules.blocks, _preset(sizes, clients, r)
+    n, part = state.n[0], state.part[0]
+    passes, rows, alone, ahead, wait = 0, 0, sizes.shape[0] == 1, 0, 0
     now = began = busy = 0.0
     while True:
         if ahead <= 0 or _total(state.n, P.RUNNING) == 0:
-            coming = _come(requests, state, many, clients, rules, began if rules.late else now)
+            coming = _come(requests, state, sizes, clients, rules, began if rules.late else now)
             if coming == math.inf:
-                return passes, logged, busy
+                return passes, rows, busy
             if coming > -math.inf:
                 now = began = max(now, coming)
                 continue
             ahead = rules.steps
         start = began = now
-        seconds, wait = _formed(requests, state, rules, times, wait)
+        seconds, wait = _form(requests, state, rules, times, wait)
         now += seconds
-        count = _steps(requests, state, 0, rules, this) if alone else 1
+        count = _steps(requests, state, 0, rules, part) if alone else 1
         if rules.steps > 1:
             count = min(count, ahead)
         steps = 1
         if count > 1:
-            joins = n[P.RUNNING] < state.run.shape[1] and this[P.LEFT] > 0 and this[P.WAITS] == 0
+            joins = n[P.RUNNING] < state.run.shape[1] and part[P.LEFT] > 0 and part[P.WAITS] == 0
             until = (
-                next_arrival(requests, state, 0, _known(many, clients, 0)) if joins and rules.steps == 1 else math.inf
+                next_arrival(requests, state, 0, _preset(sizes, clients, 0)) if joins and rules.steps == 1 else math.inf
             )
-            steps, began, now = _decode_on(requests, state, 0, rules, times, this, count, began, now, until, gaps, sums)
+            steps, began, now = _decode_on(requests, state, 0, rules, times, part, count, began, now, until, gaps, sums)
         passes += steps
-        ahead = 0 if _total(state.this, P.PREFILL) > 0 else ahead - steps
+        ahead = 0 if _total(state.part, P.PREFILL) > 0 else ahead - steps
         busy += now - start
-        if logged < log.shape[0]:
-            _log(log, logged, start, now - start, steps, rules.blocks, state.n, state.this)
-            logged += 1
-        _settled(requests, state, many, clients, rules, accept, key, count > 1, now, gaps, sums)
+        if rows < log.shape[0]:
+            _log(log, rows, start, now - start, steps, rules.blocks, state.n, state.part)
+            rows += 1
+        _settle_ranks(requests, state, sizes, clients, rules, accept, key, count > 1, now, gaps, sums)

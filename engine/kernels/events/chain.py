@@ -57,7 +57,7 @@ def _replace_top(times, codes, count, time, code):
 
 
 @kernel
-def _put(times, codes, count, vacant, time, code):
+def _add(times, codes, count, vacant, time, code):
     """Add an event, in the place of the first if that is vacant; returns the number of events."""
     if vacant:
         _replace_top(times, codes, count, time, code)
@@ -67,14 +67,14 @@ def _put(times, codes, count, vacant, time, code):
 
 
 @kernel
-def _asks_again(times, codes, pending, arrive, think, members, started, at, hop):
+def _asks_again(times, codes, pending, arrive, think, members, fresh, at, hop):
     """The next request of a client that has an answer ``at`` [s]; returns events and requests that have begun."""
-    if started == arrive.shape[0]:
-        return pending, started
-    arrive[started] = at + think[started]
-    members[started] = 1
-    _push(times, codes, pending, arrive[started] + hop, started)
-    return pending + 1, started + 1
+    if fresh == arrive.shape[0]:
+        return pending, fresh
+    arrive[fresh] = at + think[fresh]
+    members[fresh] = 1
+    _push(times, codes, pending, arrive[fresh] + hop, fresh)
+    return pending + 1, fresh + 1
 
 
 @kernel
@@ -132,38 +132,38 @@ def chain(
     """
     n = arrive.shape[0]
     stages = servers.shape[0]
-    most = 1
+    max_buckets = 1
     heap_room = n + 1
     for s in range(stages):
-        most = max(most, buckets[s])
+        max_buckets = max(max_buckets, buckets[s])
         heap_room += servers[s] + buckets[s]
     times = np.empty(heap_room)
     codes = np.empty(heap_room, np.int64)
     pending = 0
     idle = servers.copy()
     waiting = np.zeros(stages, np.int64)
-    head = np.full((stages, most), -1, np.int64)
-    tail = np.full((stages, most), -1, np.int64)
-    queued = np.zeros((stages, most), np.int64)
-    armed = np.zeros((stages, most), np.bool_)
+    head = np.full((stages, max_buckets), -1, np.int64)
+    tail = np.full((stages, max_buckets), -1, np.int64)
+    lengths = np.zeros((stages, max_buckets), np.int64)
+    timers = np.zeros((stages, max_buckets), np.bool_)
     link = np.empty(n, np.int64)  # behind whom: queue order, then order inside a launched batch
-    entered = np.empty(n)
+    entry = np.empty(n)
     members = np.empty(n, np.int64)  # size of the batch a request heads
-    sized = size.shape[0] > 0
-    scaled = scale.shape[1] > 0
-    traced = came.shape[1] > 0
+    has_size = size.shape[0] > 0
+    has_scale = scale.shape[1] > 0
+    trace = came.shape[1] > 0
     events = 0
     upcoming = 0
-    known = n if clients == 0 else min(n, clients)
-    started = known if clients > 0 else n
-    stirred = False
+    arrivals = n if clients == 0 else min(n, clients)
+    fresh = arrivals if clients > 0 else n
+    ready = False
     for i in range(n):
         finish[i] = math.nan
     while True:
         first = math.inf
         if pending > 0:
             first = times[0]
-        external = upcoming < known and arrive[upcoming] + hop[0] <= first
+        external = upcoming < arrivals and arrive[upcoming] + hop[0] <= first
         if not external and pending == 0:
             break
         events += 1
@@ -187,14 +187,14 @@ def chain(
         if kind == _ARRIVE:
             for _ in range(group):
                 behind = link[i]
-                if traced:
+                if trace:
                     came[s, i] = now
-                if sized and hold[s, 0, size[i]] == 0.0:
+                if has_size and hold[s, 0, size[i]] == 0.0:
                     start[s, i] = now
                     if s + 1 == stages:
                         finish[i] = now + hop[s + 1]
-                        pending, started = _asks_again(
-                            times, codes, pending, arrive, think, members, started, finish[i], hop[0]
+                        pending, fresh = _asks_again(
+                            times, codes, pending, arrive, think, members, fresh, finish[i], hop[0]
                         )
                     else:
                         members[i] = 1
@@ -205,63 +205,63 @@ def chain(
                 room = places[s] < 0 or waiting[s] < places[s] + (idle[s] if max_batch[s] == 1 else 0)
                 if room:
                     q = 0
-                    if sized:
+                    if has_size:
                         q = bucket[s, size[i]]
-                    entered[i] = now
+                    entry[i] = now
                     link[i] = -1
-                    if queued[s, q] == 0:
+                    if lengths[s, q] == 0:
                         head[s, q] = i
                     else:
                         link[tail[s, q]] = i
                     tail[s, q] = i
-                    queued[s, q] += 1
+                    lengths[s, q] += 1
                     waiting[s] += 1
                     # a queue that neither began nor filled is as ready as before, and its timer is set
-                    stirred |= queued[s, q] == 1 or queued[s, q] >= max_batch[s]
+                    ready |= lengths[s, q] == 1 or lengths[s, q] >= max_batch[s]
                 else:
-                    pending, started = _asks_again(times, codes, pending, arrive, think, members, started, now, hop[0])
+                    pending, fresh = _asks_again(times, codes, pending, arrive, think, members, fresh, now, hop[0])
                 i = behind
             if external:  # all who arrive at this instant are seen before a server chooses
-                if upcoming < known and arrive[upcoming] + hop[0] == now:
+                if upcoming < arrivals and arrive[upcoming] + hop[0] == now:
                     continue
             elif pending > 0 and times[0] == now and codes[0] >> _STAGE_BIT == s:
                 continue
-            if not stirred:
+            if not ready:
                 continue
-            stirred = False
+            ready = False
         elif kind == _FREE:
             idle[s] += 1
         else:
-            armed[s, i] = False
+            timers[s, i] = False
         vacant = kind != _ARRIVE  # the event just seen is still at the top: the next one to be added takes its place
         while idle[s] > 0 and waiting[s] > 0:
-            chosen = -1
+            pick = -1
             oldest = math.inf
             for q in range(buckets[s]):
-                if queued[s, q] > 0:
-                    since = entered[head[s, q]]
-                    if (queued[s, q] >= max_batch[s] or now >= since + timeout[s]) and (
-                        since < oldest or (since == oldest and head[s, q] < head[s, chosen])
+                if lengths[s, q] > 0:
+                    since = entry[head[s, q]]
+                    if (lengths[s, q] >= max_batch[s] or now >= since + timeout[s]) and (
+                        since < oldest or (since == oldest and head[s, q] < head[s, pick])
                     ):
-                        chosen = q
+                        pick = q
                         oldest = since
-            if chosen < 0:
+            if pick < 0:
                 for q in range(buckets[s]):
-                    if queued[s, q] > 0 and not armed[s, q]:
-                        armed[s, q] = True
+                    if lengths[s, q] > 0 and not timers[s, q]:
+                        timers[s, q] = True
                         code = (_TIMER << _KIND_BIT) | (s << _STAGE_BIT) | q
-                        pending = _put(times, codes, pending, vacant, entered[head[s, q]] + timeout[s], code)
+                        pending = _add(times, codes, pending, vacant, entry[head[s, q]] + timeout[s], code)
                         vacant = False
                 break
-            lead = head[s, chosen]
-            count = min(queued[s, chosen], max_batch[s])
+            lead = head[s, pick]
+            count = min(lengths[s, pick], max_batch[s])
             row = 0
-            if sized:
+            if has_size:
                 i = lead
                 for _ in range(count):
                     row = max(row, size[i])
                     i = link[i]
-            factor = scale[s, lead] if scaled else 1.0
+            factor = scale[s, lead] if has_scale else 1.0
             launches[s, count - 1, row] += 1
             out = now + latency[s, count - 1, row] * factor + hop[s + 1]
             last = s + 1 == stages
@@ -271,19 +271,19 @@ def chain(
                 if last:
                     finish[i] = out
                 i = link[i]
-            head[s, chosen] = i
-            queued[s, chosen] -= count
+            head[s, pick] = i
+            lengths[s, pick] -= count
             waiting[s] -= count
             idle[s] -= 1
             code = (_FREE << _KIND_BIT) | (s << _STAGE_BIT)
-            pending = _put(times, codes, pending, vacant, now + hold[s, count - 1, row] * factor, code)
+            pending = _add(times, codes, pending, vacant, now + hold[s, count - 1, row] * factor, code)
             vacant = False
             if not last:
                 members[lead] = count
-                pending = _put(times, codes, pending, False, out, ((s + 1) << _STAGE_BIT) | lead)
+                pending = _add(times, codes, pending, False, out, ((s + 1) << _STAGE_BIT) | lead)
             elif clients > 0:
                 for _ in range(count):
-                    pending, started = _asks_again(times, codes, pending, arrive, think, members, started, out, hop[0])
+                    pending, fresh = _asks_again(times, codes, pending, arrive, think, members, fresh, out, hop[0])
         if vacant:
             pending -= 1
             _replace_top(times, codes, pending, times[pending], codes[pending])

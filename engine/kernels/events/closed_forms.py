@@ -20,16 +20,16 @@ _HALVINGS, _TURNS = 24, 24
 
 
 @kernel
-def _group(point, rules, times, inputs, cached, most, running):
+def _group(point, rules, times, inputs, cached, batch, running):
     """Prompts of a group, passes that take it in, and seconds of all of them while so many sequences run."""
     fresh, rows = inputs - cached, running if rules.mixed else 0.0
     room = max(point[BUDGET] - rows * (1 + rules.guesses), 1.0)
-    prompts = most
+    prompts = batch
     if rules.mixed:
         prompts = max(1.0, float(int(room / fresh)))
-        if point[CHUNKED] > 0.0 and most * fresh > room > fresh:
+        if point[CHUNKED] > 0.0 and batch * fresh > room > fresh:
             prompts = room / fresh  # the rest of a prompt goes with the next group
-    prompts = min(prompts, most)
+    prompts = min(prompts, batch)
     passes = max(1.0, prompts * fresh / room)
     attention = prompts * prompt_seconds(times, cached, fresh)
     counts = prompts * fresh / passes, prompts / passes, attention / passes, rows, inputs
@@ -38,30 +38,30 @@ def _group(point, rules, times, inputs, cached, most, running):
 
 
 @kernel
-def _in_turn(point, rules, times, inputs, cached, most, steps, context):
+def _in_turn(point, rules, times, inputs, cached, batch, steps, context):
     """Where passes do not mix all prompts are taken in before anybody decodes: requests a second, gap [s]."""
-    _, passes, prefill = _group(point, rules, times, inputs, cached, most, 0.0)
-    alone = pass_seconds(times, rules, 0, 0, 0.0, most, context, 0, point[IDLE])
-    early = 0.5 * prefill * (1.0 - 1.0 / min(passes, most))  # whose prompt is in waits for the rest
-    return most / (prefill + steps * alone), alone + early / max(steps, 1.0)
+    _, passes, prefill = _group(point, rules, times, inputs, cached, batch, 0.0)
+    alone = pass_seconds(times, rules, 0, 0, 0.0, batch, context, 0, point[IDLE])
+    early = 0.5 * prefill * (1.0 - 1.0 / min(passes, batch))  # whose prompt is in waits for the rest
+    return batch / (prefill + steps * alone), alone + early / max(steps, 1.0)
 
 
 @kernel
-def _mixed(point, rules, times, inputs, cached, most, steps, context):
+def _mixed_passes(point, rules, times, inputs, cached, batch, steps, context):
     """Where prompts share passes with those that decode: requests a second, gap [s]."""
-    low, high, gap, requests = 0.0, most, 0.0, 0.0
+    low, high, gap, requests = 0.0, batch, 0.0, 0.0
     for _ in range(_HALVINGS):
         running = 0.5 * (low + high)
-        prompts, passes, prefill = _group(point, rules, times, inputs, cached, most, running)
+        prompts, passes, prefill = _group(point, rules, times, inputs, cached, batch, running)
         alone = pass_seconds(times, rules, 0, 0, 0.0, max(running, 1.0), context, 0, point[IDLE])
-        groups, share, queue = most / prompts, 0.0, 0.0
-        others = max(1.0 - 1.0 / groups, 0.0)
+        groups, share, queue = batch / prompts, 0.0, 0.0
+        peers = max(1.0 - 1.0 / groups, 0.0)
         for _ in range(_TURNS):
             gap = 1.0 / (share * passes / prefill + (1.0 - share) / alone)
-            stay = prefill * (1.0 + max(others * queue - 0.5 * share, 0.0))
+            stay = prefill * (1.0 + max(peers * queue - 0.5 * share, 0.0))
             rate = min(groups / (stay + steps * gap), 1.0 / prefill)
             queue = 0.5 * (queue + max(groups - rate * steps * gap, 0.0))
-            share = 0.5 * (share + rate * prefill * others)
+            share = 0.5 * (share + rate * prefill * peers)
             requests = prompts * rate
         if requests * steps * gap > running:
             low = running
@@ -77,13 +77,13 @@ def steady_point(point, rules, times, inputs, outputs, cached, makes, out):
     ``makes``: tokens that a row of decoding makes in the mean, 1 without guesses. [-]
     """
     context, steps = inputs + outputs / 2.0, (outputs - 1.0) / makes
-    most = min(point[SEATS], point[CLIENTS], max(1.0, point[TOKENS] / (inputs + 0.5 * outputs)))
+    batch = min(point[SEATS], point[CLIENTS], max(1.0, point[TOKENS] / (inputs + 0.5 * outputs)))
     if rules.mixed:
         if point[CHUNKED] == 0.0:  # a whole prompt enters beside those that leave room for it
-            most = min(most, 1.0 + max(point[BUDGET] - (inputs - cached), 0.0) / (1.0 + rules.guesses))
-        requests, gap = _mixed(point, rules, times, inputs, cached, most, steps, context)
+            batch = min(batch, 1.0 + max(point[BUDGET] - (inputs - cached), 0.0) / (1.0 + rules.guesses))
+        requests, gap = _mixed_passes(point, rules, times, inputs, cached, batch, steps, context)
     else:
-        requests, gap = _in_turn(point, rules, times, inputs, cached, most, steps, context)
+        requests, gap = _in_turn(point, rules, times, inputs, cached, batch, steps, context)
     first = point[CLIENTS] / requests - steps * gap  # the identity of a closed loop
     out[0], out[1], out[2] = requests, first + rules.late * gap, gap / makes
 

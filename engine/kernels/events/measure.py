@@ -23,7 +23,7 @@ def measure(arrive, finish, skip, latency):
     n = arrive.shape[0]
     opens = arrive[skip]
     closes = arrive[n - 1]
-    answered = 0
+    count = 0
     total = 0.0
     area = 0.0
     last = closes
@@ -35,9 +35,9 @@ def measure(arrive, finish, skip, latency):
         out = finish[i]
         if not math.isnan(out):
             stay = out - arrive[i]
-            latency[answered] = stay
-            answered += 1
+            latency[count] = stay
+            count += 1
             total += stay
             area += min(out, closes) - arrive[i]
             last = max(last, out)
-    return answered, n - skip - answered, total, area, last
+    return count, n - skip - count, total, area, last

@@ -58,7 +58,7 @@ class Times(NamedTuple):
     it where those are idle.
     """
 
-    given: np.ndarray
+    coefficients: np.ndarray
     tokens: np.ndarray
     linear: np.ndarray
     rows: np.ndarray
@@ -111,7 +111,7 @@ class State(NamedTuple):
     share: np.ndarray
     sharing: np.ndarray
     n: np.ndarray
-    this: np.ndarray
+    part: np.ndarray
     prompt_s: np.ndarray
 
 
@@ -120,13 +120,13 @@ def idle_engine(priority, seats, groups, classes=1):
 
     Gaps are counted in groups of each class. Arrays of (ranks, n).
     """
-    ranks, requests = each = priority.shape
+    ranks, requests = shape = priority.shape
     seats = min(requests, seats)
-    counts = (np.zeros(each, np.int64) for _ in range(3))
+    counts = (np.zeros(shape, np.int64) for _ in range(3))
     widths = (requests, requests, seats, seats, groups * classes, COUNTS, PASS_COUNTS)
     lines = (np.zeros((ranks, width), np.int64) for width in widths)
     group = np.arange(requests) * groups // requests + groups * priority
-    return State(*counts, np.zeros(each), np.zeros(each, bool), group, *lines, np.zeros(ranks))
+    return State(*counts, np.zeros(shape), np.zeros(shape, bool), group, *lines, np.zeros(ranks))
 
 
 @borrows
@@ -183,24 +183,24 @@ def attention_line(times, rows, context):
 @borrows
 def decode_seconds(times, rows, context):
     """Seconds of ``rows`` that decode at ``context`` tokens in the mean, by the machine's coefficients."""
-    given = times.given
-    return max(given[6], given[3] + given[4] * rows + given[5] * context)
+    coefficients = times.coefficients
+    return max(coefficients[6], coefficients[3] + coefficients[4] * rows + coefficients[5] * context)
 
 
 @borrows
-def pass_seconds(times, rules, prefill, prompts, attention, rows, context, moved=0, idle=0.0):
+def pass_seconds(times, rules, prefill, prompts, attention, rows, context, blocks=0, idle=0.0):
     """Seconds of a pass. An estimate, or as given.
 
     ``prefill`` tokens, of which ``prompts`` prompts end, with ``attention`` seconds of their own; ``rows`` sequences
     that decode at ``context`` tokens in the mean; ``idle``: share by which other attention ranks do less. The pass
-    begins once ``moved`` blocks have crossed the host's link: vLLM up to 0.9 copies them on the stream that its kernels
+    begins once ``blocks`` have crossed the host's link: vLLM up to 0.9 copies them on the stream that its kernels
     then run on (`Worker.execute_worker`).
     """
-    given, n = times.given, float(rows)
+    coefficients, n = times.coefficients, float(rows)
     seconds = 0.0
     if prefill > 0:
         t = float(prefill)
-        seconds += given[0] + given[1] * t + given[2] * t * t
+        seconds += coefficients[0] + coefficients[1] * t + coefficients[2] * t * t
         t += n * (1 + rules.guesses)
         seconds += value_at(times.tokens, times.linear, t) + attention
         if idle > 0.0:
@@ -214,7 +214,7 @@ def pass_seconds(times, rules, prefill, prompts, attention, rows, context, moved
                 seconds -= idle * value_at(times.rows, times.decode_spared, n)
     if rows + prompts > 0:
         seconds += value_at(times.rows, times.head, float(rows + prompts))
-    seconds += rules.swap_s * moved
+    seconds += rules.swap_s * blocks
     host = rules.host_s + rules.row_s * (rows + prompts)
     return max(seconds, host) if rules.hides else seconds + host
 

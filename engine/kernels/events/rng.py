@@ -52,16 +52,16 @@ def gamma_at(key, index, shape):
     Marsaglia and Tsang, ACM TOMS 26(3), 2000: rejection, each draw with a sub-stream of its own. Shapes below one
     are raised by one and scaled by u^(1/shape).
     """
-    own = mix(key ^ (np.uint64(index + 1) * _GOLDEN_U64))
+    stream = mix(key ^ (np.uint64(index + 1) * _GOLDEN_U64))
     boost = 1.0
     if shape < 1.0:
-        boost = uniform(own, 0) ** (1.0 / shape)
+        boost = uniform(stream, 0) ** (1.0 / shape)
         shape = shape + 1.0
     d = shape - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
     j = 1
     while True:
-        u1, u2, u3 = uniform(own, j), uniform(own, j + 1), uniform(own, j + 2)
+        u1, u2, u3 = uniform(stream, j), uniform(stream, j + 1), uniform(stream, j + 2)
         j += 3
         x = math.sqrt(-2.0 * math.log(u1)) * math.cos(2.0 * math.pi * u2)
         v = 1.0 + c * x

@@ -110,7 +110,7 @@ def _spread(typingctx: Any, value: Any) -> Any:
 
 
 @intrinsic
-def _chosen(typingctx: Any, mask: Any, a: Any, b: Any) -> Any:
+def _select(typingctx: Any, mask: Any, a: Any, b: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.select(builder.bitcast(builder.trunc(args[0], _MASK), _BITS), *args[1:])
 
@@ -139,7 +139,7 @@ def _offer(of: Any, emit: Callable[..., Any], count: int = 2, result: Any = None
         return _doubles if _doubles in kinds else types.float64 if numbers else None
 
     @type_callable(of)
-    def typed(context: Any) -> Any:
+    def infer(context: Any) -> Any:
         def of_one(a: Any) -> Any:
             return kind_of(a) and (result or kind_of(a))
 
@@ -148,13 +148,13 @@ def _offer(of: Any, emit: Callable[..., Any], count: int = 2, result: Any = None
 
         return of_one if count == 1 else of_two
 
-    def lowered(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = kind_of(*signature.args)
         return emit(builder, *(_as(kind, context, builder, *pair) for pair in zip(signature.args, args, strict=True)))
 
     for kinds in product((_Doubles, types.Number), repeat=count):
         if numbers or _Doubles in kinds:
-            lower_builtin(of, *kinds)(lowered)
+            lower_builtin(of, *kinds)(lower)
 
 
 def _arithmetic(name: str) -> Any:
@@ -162,12 +162,12 @@ def _arithmetic(name: str) -> Any:
     return lambda builder, a, b: getattr(builder, name)(a, b)
 
 
-def _picked(sign: str) -> Any:
+def _select_by(sign: str) -> Any:
     """The second of two where it lies on that side of the first, else the first."""
     return lambda builder, a, b: builder.select(builder.fcmp_ordered(sign, b, a), b, a)
 
 
-def _compared(sign: str) -> Any:
+def _compare(sign: str) -> Any:
     """Mask of the lanes where a comparison holds."""
 
     def emit(builder: Any, a: Any, b: Any) -> Any:
@@ -194,7 +194,7 @@ def _mask_of(mask: Any) -> int:
     return sum(1 << lane for lane, on in enumerate(np.broadcast_to(mask, LANES)) if on)
 
 
-def _put(array: Any, at: int, value: Any) -> None:
+def _write(array: Any, at: int, value: Any) -> None:
     array[at : at + LANES] = value
 
 
@@ -204,7 +204,7 @@ loads: Any = (
     _loads if JIT_ENABLED else lambda array, at, apart, count: tuple(load(array, at + i * apart) for i in range(count))
 )
 """``(array, at, apart, count)``: as many stretches, each so far behind the one before; the count is a constant."""
-store: Any = _store if JIT_ENABLED else _put
+store: Any = _store if JIT_ENABLED else _write
 """``(array, at, values)``: puts them there."""
 spread: Any = _spread if JIT_ENABLED else lambda value: np.full(LANES, value)
 """``(value)``: one double in every lane."""
@@ -264,7 +264,7 @@ def entry(like: Any, array: Any, at: int) -> Any:
     return array[at] if np.ndim(like) == 0 else load(array, at * LANES)
 
 
-def put(array: Any, at: int, value: Any) -> None:
+def write(array: Any, at: int, value: Any) -> None:
     """Puts a value where `entry` finds it."""
     if np.ndim(value) == 0:
         array[at] = value
@@ -280,10 +280,10 @@ for _of, _name in (
 ):
     _offer(_of, _arithmetic(_name), numbers=False)
     _offer(getattr(operator, f"i{_of.__name__}"), _arithmetic(_name), numbers=False)
-_offer(larger, _picked(">"))
-_offer(smaller, _picked("<"))
-_offer(above, _compared(">"), result=types.int64)
-_offer(at_least, _compared(">="), result=types.int64)
+_offer(larger, _select_by(">"))
+_offer(smaller, _select_by("<"))
+_offer(above, _compare(">"), result=types.int64)
+_offer(at_least, _compare(">="), result=types.int64)
 _offer(root, _of_one("sqrt"), 1)
 _offer(rounded_up, _of_one("ceil"), 1)
 _offer(rounded_down, _of_one("floor"), 1)
@@ -296,17 +296,17 @@ def _alike(like: Any, value: Any) -> Any:
     return lambda like, value: value
 
 
-_pick: Any = _chosen
+_pick: Any = _select
 
 
 @overload(chosen, strict=False)
 def _chosen_of(mask: Any, a: Any, b: Any) -> Any:
     if isinstance(a, _Doubles) and isinstance(b, _Doubles):
 
-        def picked(mask: Any, a: Any, b: Any) -> Any:
+        def impl(mask: Any, a: Any, b: Any) -> Any:
             return _pick(mask, a, b)
 
-        return picked
+        return impl
     if isinstance(a, _Doubles):
         return lambda mask, a, b: _pick(mask, a, spread(b))
     if isinstance(b, _Doubles):
@@ -321,7 +321,7 @@ def _entry_of(like: Any, array: Any, at: Any) -> Any:
     return lambda like, array, at: array[at]
 
 
-@overload(put, strict=False)
+@overload(write, strict=False)
 def _put_of(array: Any, at: Any, value: Any) -> Any:
     if isinstance(value, _Doubles):
         return lambda array, at, value: store(array, at * LANES, value)

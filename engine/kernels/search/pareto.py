@@ -64,7 +64,7 @@ def drop_dominated(values, alive, killers, out):
     ``out`` takes the indices, ascending. Killers meet whole blocks until few points of one are left, the others then
     meet those. A point with a NaN is never dominated.
     """
-    n, most = values.shape[1], killers.shape[1]
+    n, count = values.shape[1], killers.shape[1]
     keep = np.empty(_BLOCK, dtype=np.int64)
     result = 0
     for lo in range(0, n, _BLOCK):
@@ -72,22 +72,22 @@ def drop_dominated(values, alive, killers, out):
         here = alive[lo : lo + width]
         for i in range(width):
             keep[i] = 1 if here[i] else 0
-        met = 0
-        left = width
-        while met < most and left > _FEW:
-            for j in range(met, min(met + _AT_ONCE, most)):
+        start = 0
+        survivors = width
+        while start < count and survivors > _FEW:
+            for j in range(start, min(start + _AT_ONCE, count)):
                 _mark(values, killers[:, j], lo, width, keep)
-            met = min(met + _AT_ONCE, most)
-            left = 0
+            start = min(start + _AT_ONCE, count)
+            survivors = 0
             for i in range(width):
-                left += keep[i]
-        if left == 0:
+                survivors += keep[i]
+        if survivors == 0:
             continue
         for i in range(width):
             if keep[i] == 0:
                 continue
             beaten = False
-            for j in range(met, most):
+            for j in range(start, count):
                 if _beats(killers[:, j], values, lo + i):
                     beaten = True
                     break
@@ -144,10 +144,10 @@ def _against_front(values, front):
     front_values = np.empty((k, n))
     count = 0
     for i in range(n):
-        same = i > 0
+        equal = i > 0
         for r in range(k):
-            same = same and values[r, i] == values[r, i - 1]
-        if same:
+            equal = equal and values[r, i] == values[r, i - 1]
+        if equal:
             front[i] = front[i - 1]
             continue
         beaten = False
@@ -193,16 +193,16 @@ def _killers(values: np.ndarray, picks: np.ndarray) -> np.ndarray:
         return points
     sample = points[:, _sorted_front(points)]
     over: np.ndarray = np.asarray((points[:, None, :] >= sample[:, :, None]).all(axis=0))
-    left = np.ones(points.shape[1], dtype=bool)
-    chosen: list[int] = []
+    remaining = np.ones(points.shape[1], dtype=bool)
+    cover: list[int] = []
     for _ in range(min(_KILLERS, sample.shape[1])):
-        gains = (over & left).sum(axis=1)
+        gains = (over & remaining).sum(axis=1)
         best = int(gains.argmax())
         if gains[best] <= 1:
             break
-        chosen.append(best)
-        left &= ~over[best]
-    return np.ascontiguousarray(sample[:, chosen])
+        cover.append(best)
+        remaining &= ~over[best]
+    return np.ascontiguousarray(sample[:, cover])
 
 
 def front_mask(values: np.ndarray) -> np.ndarray:
@@ -242,43 +242,43 @@ def front_mask(values: np.ndarray) -> np.ndarray:
 
 
 @kernel
-def sift(values, refused, unfit, fits, most, limit_row, limit, signs, killers, top_limit, counts, missed, at, top):
+def sift(values, refusal, unfit, fits, upper, limit_row, limit, signs, killers, top_limit, counts, misses, at, top):
     """Thins designs to those that may be on the front or among the best; returns how many of each.
 
-    ``values`` (rows, n) begins with the objectives, which take their ``signs`` in place: smaller is better. ``refused``
+    ``values`` (rows, n) begins with the objectives, which take their ``signs`` in place: smaller is better. ``refusal``
     and ``unfit`` (n,) say what becomes of each, ``fits`` whether the unfit drop out. Limit j keeps a design where
-    ``values[limit_row[j]]`` is at most (``most[j]``) or at least ``limit[j]``.
+    ``values[limit_row[j]]`` is at most (``upper[j]``) or at least ``limit[j]``.
 
-    Adds to ``counts`` (refused, unfit, kept) and ``missed`` (a limit each); fills ``at`` with indices that no column of
+    Adds to ``counts`` (refused, unfit, kept) and ``misses`` (a limit each); fills ``at`` with indices that no column of
     ``killers`` dominates and ``top`` with those whose first objective is at most ``top_limit``, both ascending.
     """
-    n = refused.shape[0]
+    n = refusal.shape[0]
     alive = np.empty(n, dtype=np.bool_)
     for i in range(n):
-        runs = not refused[i]
+        runs = not refusal[i]
         counts[0] += not runs
         counts[1] += runs and unfit[i]
         alive[i] = runs and not (fits and unfit[i])
-    met = alive.copy()
+    passes = alive.copy()
     for j in range(limit.shape[0]):
         row, bound, over = values[limit_row[j]], limit[j], 0
         for i in range(n):
-            meets = row[i] <= bound if most[j] else row[i] >= bound
+            meets = row[i] <= bound if upper[j] else row[i] >= bound
             over += alive[i] and not meets
-            met[i] = met[i] and meets
-        missed[j] += over
+            passes[i] = passes[i] and meets
+        misses[j] += over
     for i in range(n):
-        counts[2] += met[i]
+        counts[2] += passes[i]
     for k in range(signs.shape[0]):
         row = values[k]
         if signs[k] < 0:
             for i in range(n):
                 row[i] = -row[i]
         for i in range(n):
-            met[i] = met[i] and row[i] == row[i]
+            passes[i] = passes[i] and row[i] == row[i]
     best, first = 0, values[0]
     for i in range(n):
-        if met[i] and first[i] <= top_limit:
+        if passes[i] and first[i] <= top_limit:
             top[best] = i
             best += 1
-    return drop_dominated(values[: signs.shape[0]], met, killers, at), best
+    return drop_dominated(values[: signs.shape[0]], passes, killers, at), best

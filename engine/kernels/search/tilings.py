@@ -79,14 +79,14 @@ def read(halo, blocks):
 
 
 @kernel
-def fits(block, blocks, more, open_k, tile_bytes, where, room, copies):
-    """Whether blocks of a level fit its memories; ``more``: see `read`, ``open_k``: results come back to add to."""
+def fits(block, blocks, overlap, open_k, tile_bytes, where, room, copies):
+    """Whether blocks of a level fit its memories; ``overlap``: see `read`, ``open_k``: results come back to add to."""
     for i in range(room.shape[0]):
         need = 0.0
         for o in range(3):
             if where[o] != i or (o == 2 and not open_k):
                 continue
-            size, changes = tile_bytes[o] * (more if o == 0 else 1.0), False
+            size, changes = tile_bytes[o] * (overlap if o == 0 else 1.0), False
             for y in range(3):
                 if y != _FREE[o]:
                     size *= block[y]
@@ -98,33 +98,33 @@ def fits(block, blocks, more, open_k, tile_bytes, where, room, copies):
 
 
 @kernel
-def fewest_k(part, blocks, before, more, tile_bytes, where, room, copies):
+def fewest_k(part, blocks, before, overlap, tile_bytes, where, room, copies):
     """The fewest blocks along K that fit beside those along M and N; sets ``blocks[2]``, 0 where none does.
 
-    ``before`` is the number of blocks along each dimension outside this level; ``more``: see `read`.
+    ``before`` is the number of blocks along each dimension outside this level; ``overlap``: see `read`.
     """
     wide, high = np.ceil(part[0] / blocks[0]), np.ceil(part[1] / blocks[1])
     several_m, several_n = blocks[0] * before[0] > 1.0, blocks[1] * before[1] > 1.0
     once = copies if before[2] > 1.0 else 1.0
-    most = part[2]
+    limit = part[2]
     whole = True
     for i in range(room.shape[0]):
-        each, fixed, alone = 0.0, 0.0, 0.0
+        per_k, sums, alone = 0.0, 0.0, 0.0
         if where[0] == i:
-            each += copies * wide * tile_bytes[0] * more
-            alone += max(once, copies if several_m else 1.0) * wide * tile_bytes[0] * more
+            per_k += copies * wide * tile_bytes[0] * overlap
+            alone += max(once, copies if several_m else 1.0) * wide * tile_bytes[0] * overlap
         if where[1] == i:
-            each += copies * high * tile_bytes[1]
+            per_k += copies * high * tile_bytes[1]
             alone += max(once, copies if several_n else 1.0) * high * tile_bytes[1]
         if where[2] == i:
-            fixed = wide * high * tile_bytes[2]
-        if alone * part[2] + (fixed if before[2] > 1.0 else 0.0) > room[i]:
+            sums = wide * high * tile_bytes[2]
+        if alone * part[2] + (sums if before[2] > 1.0 else 0.0) > room[i]:
             whole = False
-        if fixed > room[i]:
-            most = 0.0
-        elif each > 0.0:
-            most = min(most, np.floor((room[i] - fixed) / each))
-    blocks[2] = 1.0 if whole else (max(2.0, np.ceil(part[2] / most)) if most >= 1.0 and part[2] > 1.0 else 0.0)
+        if sums > room[i]:
+            limit = 0.0
+        elif per_k > 0.0:
+            limit = min(limit, np.floor((room[i] - sums) / per_k))
+    blocks[2] = 1.0 if whole else (max(2.0, np.ceil(part[2] / limit)) if limit >= 1.0 and part[2] > 1.0 else 0.0)
 
 
 @kernel
@@ -141,20 +141,20 @@ def weigh(cut, mask, tiles, where, volume, base, work, joule, second, out):
         for way in range(2 if o == 2 else 1):  # results go out once more than they come in
             flow, far = o + way, 4 + o + way
             size = volume[0, 3] if o == 2 else volume[0, o] * cut[o]
-            less = size if o == 2 else 0.0  # of the first pass, which goes out complete and never comes in
-            fixed = (volume[0, 2] if way == 1 else 0.0) - less
+            skip = size if o == 2 else 0.0  # of the first pass, which goes out complete and never comes in
+            offset = (volume[0, 2] if way == 1 else 0.0) - skip
             if where[0, o] < 0:  # nothing keeps it near: every tile asks for it
-                fixed, size = fixed + size * tiles[_FREE[o]], 0.0
+                offset, size = offset + size * tiles[_FREE[o]], 0.0
             for row, rate in ((0, second[flow]), (2, joule[flow]), (4, 1.0)):
                 out[row, o] += size * rate
-                out[row, 6] += fixed * rate
+                out[row, 6] += offset * rate
             again = volume[1, 3 if o == 2 else o]
             start = base[o] if way == 1 or o < 2 else 0.0
             for row, rate in ((1, second[far]), (2, joule[far]), (3, 1.0)):
                 if mask >> o & 1 == 0:  # it comes from behind whenever it passes near
                     first = volume[0, 2] if way == 1 else 0.0 if o == 2 else volume[0, o]
                     out[row, o] += size * rate
-                    out[row, 6] += (start + fixed - first) * rate
+                    out[row, 6] += (start + offset - first) * rate
                 else:
                     out[row, 3 + o] += again * rate
                     out[row, 6] += (start - again) * rate
@@ -197,13 +197,13 @@ def _better(row, best, aim):
 
 
 @kernel
-def _in_vain(least, rows, seeds, aim):
-    """Whether nothing at or above the figures ``least`` is worth a look: no better than the best, or than a seed."""
+def _in_vain(bound, rows, seeds, aim):
+    """Whether nothing at or above the figures ``bound`` is worth a look: no better than the best, or than a seed."""
     if rows.shape[0] == 1:
-        return not _better(least, rows[0], aim)
+        return not _better(bound, rows[0], aim)
     beaten = False
     for i in range(seeds):
-        beaten = beaten or (rows[i, 0] <= least[0] and rows[i, 1] <= least[1] and rows[i, 2] <= least[2])
+        beaten = beaten or (rows[i, 0] <= bound[0] and rows[i, 1] <= bound[1] and rows[i, 2] <= bound[2])
     return beaten
 
 
@@ -216,41 +216,41 @@ def _varies(blocks, x):
 
 
 @kernel
-def _tried(weights, halo, outer, last_outer, inner, cut, mask, aim, rows, at):
+def _try_last(weights, halo, outer, last_outer, inner, cut, mask, aim, rows, at):
     """Tries each operand as the one that stays near; returns rows written and tilings tried."""
-    row, tried = np.empty(4), 0
+    row, trials = np.empty(4), 0
     for last in range(-1, 3):
         if not _varies(inner, last):
             continue
         figures(weights, halo, cut[1], outer, last_outer, inner, last, row)
-        tried += 1
+        trials += 1
         here = at if rows.shape[0] > 1 else 0
         if here < rows.shape[0] and (at == here or _better(row, rows[0], aim)):
             for i in range(4):
                 rows[here, i] = row[i]
             _identify(cut, mask, outer, last_outer, inner, last, rows[here])
             at = here + 1
-    return at, tried
+    return at, trials
 
 
 @kernel
 def _inside(tiles, halo, tile_bytes, where, room, copies, outer, last_outer, cut, mask, weights, aim, rows, at):
     """The inner blocks worth trying under given outer ones; returns rows written and tilings tried."""
-    part, inner, tried = _part(tiles, outer, cut), np.ones(3), 0
+    part, inner, trials = _part(tiles, outer, cut), np.ones(3), 0
     while inner[0] > 0.0:
-        inner[1], more = 1.0, read(halo, outer[0] * cut[1] * inner[0])
+        inner[1], overlap = 1.0, read(halo, outer[0] * cut[1] * inner[0])
         while inner[1] > 0.0:
-            fewest_k(part, inner, outer, more, tile_bytes, where, room, copies)
+            fewest_k(part, inner, outer, overlap, tile_bytes, where, room, copies)
             if inner[2] > 0.0:
-                at, new = _tried(weights, halo, outer, last_outer, inner, cut, mask, aim, rows, at)
-                tried += new
+                at, new = _try_last(weights, halo, outer, last_outer, inner, cut, mask, aim, rows, at)
+                trials += new
             if inner[2] == 1.0:  # K is whole: cutting N further moves no byte less
                 break
             inner[1] = _next(part[1], inner[1])
         if inner[1] == 1.0 and inner[2] == 1.0:  # K and N are whole: nor does cutting M further
             break
         inner[0] = _next(part[0], inner[0])
-    return at, tried
+    return at, trials
 
 
 @kernel
@@ -297,13 +297,13 @@ def search(tiles, halo, tile_bytes, where, room, copies, masks, cuts, volume, ba
     aim : index of `AIMS`; rows : (n, len(MAPPING)), where one row holds the best and more hold candidates of a front;
         at : rows already there, which others need not be worse than.
     """
-    unit, row, seeds, tried = np.ones(3), np.empty(4), at, 0
+    unit, row, seeds, trials = np.ones(3), np.empty(4), at, 0
     weights, near = np.empty((cuts.shape[0], 6, 7)), where[0]
     for mask in masks[::-1]:  # the last one holds most
-        places, outer, more = _places(where, mask), np.ones(3), True
+        places, outer, alive = _places(where, mask), np.ones(3), True
         for c in range(cuts.shape[0]):
             weigh(cuts[c], mask, tiles, where, volume, base, work, joule, second, weights[c])
-        while more:
+        while alive:
             outer_fits = _outer_fits(tiles, halo, outer, tile_bytes, places, room, copies)
             for turn in range(4 * cuts.shape[0] if outer_fits else 0):
                 last, c = turn // cuts.shape[0] - 1, turn % cuts.shape[0]
@@ -311,39 +311,39 @@ def search(tiles, halo, tile_bytes, where, room, copies, masks, cuts, volume, ba
                     continue
                 if at > 0:  # inside, nothing moves less than once
                     figures(weights[c], halo, cuts[c, 1], outer, last, unit, -1, row)
-                    tried += 1
+                    trials += 1
                     if _in_vain(row, rows, seeds, aim):
                         continue
                 w, cut = weights[c], cuts[c]
                 at, new = _inside(
                     tiles, halo, tile_bytes[0], near, room[0], copies[0], outer, last, cut, mask, w, aim, rows, at
                 )
-                tried += new
+                trials += new
             if outer_fits and outer[0] * outer[1] * outer[2] == 1.0 and mask == masks[-1]:
-                return at, tried  # all in one block, and all of it kept: no other outer level moves less
-            more = _advance(tiles, outer)
-    return at, tried
+                return at, trials  # all in one block, and all of it kept: no other outer level moves less
+            alive = _advance(tiles, outer)
+    return at, trials
 
 
 @kernel
-def count(tiles, halo, tile_bytes, where, room, copies, masks, cuts, most):
-    """Legal tilings, every order of loops by itself, without trying them; stops beyond ``most``. [-]"""
+def count(tiles, halo, tile_bytes, where, room, copies, masks, cuts, limit):
+    """Legal tilings, every order of loops by itself, without trying them; stops beyond ``limit``. [-]"""
     near, result, inner = where[0], 0.0, np.ones(3)
-    outer, more = np.ones(3), True
-    while more:
+    outer, alive = np.ones(3), True
+    while alive:
         ways = 0.0
         for mask in masks:
             ways += _outer_fits(tiles, halo, outer, tile_bytes, _places(where, mask), room, copies)
         for c in range(cuts.shape[0] if ways > 0.0 else 0):
             part = _part(tiles, outer, cuts[c])
             inner[:] = 1.0
-            left = True
-            while left:
-                own, counts, again = _block(part, inner), inner * outer, read(halo, outer[0] * cuts[c, 1] * inner[0])
-                if fits(own, counts, again, counts[2] > 1.0, tile_bytes[0], near, room[0], copies[0]):
+            inside = True
+            while inside:
+                box, counts, again = _block(part, inner), inner * outer, read(halo, outer[0] * cuts[c, 1] * inner[0])
+                if fits(box, counts, again, counts[2] > 1.0, tile_bytes[0], near, room[0], copies[0]):
                     result += 36.0 * ways
-                left = _advance(part, inner)
-            if result > most:
+                inside = _advance(part, inner)
+            if result > limit:
                 return result
-        more = _advance(tiles, outer)
+        alive = _advance(tiles, outer)
     return result

@@ -144,5 +144,5 @@ def test_coefficients_are_those_of_the_file(tmp_path) -> None:
         "prefill: {base_ms: 12, per_token_ms: 0.016, per_token2_ms: 5.0e-7}\n"
         "decode: {base_ms: 2.5, per_sequence_ms: 0.05, per_context_ms: 0.001, least_ms: 1}\n"
     )
-    np.testing.assert_allclose(given_times(file).given, COEFFICIENTS, rtol=1e-12)
+    np.testing.assert_allclose(given_times(file).coefficients, COEFFICIENTS, rtol=1e-12)
     assert len(COEFFICIENTS) == len(GIVEN)

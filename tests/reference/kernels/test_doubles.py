@@ -20,11 +20,11 @@ from engine.kernels.ir.doubles import (
     larger,
     load,
     loads,
-    put,
     root,
     rounded_down,
     rounded_up,
     smaller,
+    write,
 )
 from engine.kernels.jit import JIT_ENABLED, kernel
 from tests.effort import EFFORT
@@ -38,8 +38,8 @@ def _formula(x, y, out):
     a = larger(x * 2.0 - y, 1.5) + alike(x, 0.25) / (3.0 + y)
     a += smaller(2.0, y)
     mask = above(a, y) & ~at_least(1.0, x)
-    put(out, 0, chosen(mask, root(a), rounded_up(y)) - chosen(ALL & ~mask, rounded_down(a), 0.5))
-    put(out, 1, entry(x, out, 0) * a)
+    write(out, 0, chosen(mask, root(a), rounded_up(y)) - chosen(ALL & ~mask, rounded_down(a), 0.5))
+    write(out, 1, entry(x, out, 0) * a)
 
 
 @kernel
@@ -72,7 +72,7 @@ def test_eight_side_by_side_have_the_bits_of_each_by_itself() -> None:
 @kernel
 def _stretches(x, out):
     for value in loads(x, 1, 9, 3):
-        put(out, 0, load(out, 0) + value)
+        write(out, 0, load(out, 0) + value)
 
 
 def test_stretches_read_at_once_lie_as_far_apart_as_is_said() -> None:

@@ -20,13 +20,13 @@ from engine.kernels.ir.doubles import (
     larger,
     load,
     loads,
-    put,
     root,
     rounded_down,
     rounded_up,
     smaller,
     spread,
     store,
+    write,
 )
 from engine.kernels.jit import kernel
 
@@ -127,14 +127,14 @@ def menu_of(g, m, n, k, inputs, weights, missed, hit, machine, form, menu):
             deep = rounded_up(k / split / _DEEP) * _DEEP
             waves = rounded_up(tiles * split / units)
             row = menu[count]
-            put(row, _COMPUTE, chosen(lacking, alike(waves, np.inf), waves * 2.0 * rows * columns * deep))
-            put(row, _FEEDS, waves * (rows * form[IN_BYTES] + columns * form[WEIGHT_BYTES]) * deep)
-            put(row, _WIDENS, waves * columns * deep)
-            put(row, _DEEPS, deep)
-            put(row, _STORES, waves * rows * columns * form[OUT_BYTES])
-            put(row, _JOINS, alike(split, _JOIN if turn > 0 else 0.0))
-            put(row, _PARTS, split * g * m * n * 8.0 if turn > 0 else alike(split, 0.0))
-            put(row, _FAR, far)
+            write(row, _COMPUTE, chosen(lacking, alike(waves, np.inf), waves * 2.0 * rows * columns * deep))
+            write(row, _FEEDS, waves * (rows * form[IN_BYTES] + columns * form[WEIGHT_BYTES]) * deep)
+            write(row, _WIDENS, waves * columns * deep)
+            write(row, _DEEPS, deep)
+            write(row, _STORES, waves * rows * columns * form[OUT_BYTES])
+            write(row, _JOINS, alike(split, _JOIN if turn > 0 else 0.0))
+            write(row, _PARTS, split * g * m * n * 8.0 if turn > 0 else alike(split, 0.0))
+            write(row, _FAR, far)
             count += 1
     return count
 
