@@ -236,11 +236,11 @@ class Prober:
         lines = size // _LINE
         self.words = fresh((size // 4,), np.int32, zero=True)
         # the first touch of the pages takes as long as a process's first compiled call: both at once
-        filled = [jit.pool().submit(part.fill, 1.0) for part in np.array_split(self.words.view(np.float32), threads)]
+        fills = [jit.pool().submit(part.fill, 1.0) for part in np.array_split(self.words.view(np.float32), threads)]
         compute_peak("f32", 0.0, 1)
         # lines visited once a pass, and far more of them than the last-level cache holds
         self._ids = np.random.default_rng(0).integers(0, lines, lines // 4, dtype=np.int32)
-        for part in filled:  # what the triad adds; as floats these words are no denormal numbers
+        for part in fills:  # what the triad adds; as floats these words are no denormal numbers
             part.result()
 
     def far(self, threads: int = 1, rounds: int = _ROUNDS) -> float:

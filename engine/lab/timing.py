@@ -56,17 +56,17 @@ def sample(
 ) -> Spread:
     """Times of ``action`` after one warm-up call: ``repeats`` of them, or three or more once ``seconds`` are spent."""
     action()
-    started = clock()
+    begin = clock()
     action()
-    once = clock() - started
+    once = clock() - begin
     count = max(1, int(np.ceil(_SHORT_S / max(once, 1e-9)))) if once < _SHORT_S else 1
     limit = time.perf_counter() + seconds
     result: list[float] = []
     while len(result) < repeats and (len(result) < 3 or time.perf_counter() < limit):
-        started = clock()
+        begin = clock()
         for _ in range(count):
             action()
-        result.append((clock() - started) / count)
+        result.append((clock() - begin) / count)
         if progress is not None and progress(len(result), repeats) is False:
             raise MeasurementCancelled
     return Spread(tuple(result))

@@ -32,15 +32,15 @@ def rows() -> list[Row]:
     fp32, int8 = serve_fp32(model), serve_int8(model, calibration)
     refined = serve_int8(model, calibration, REFINED)
     result = []
-    right = ((exact > 0.5) == held.clicked).mean()
+    right = ((exact > 0.5) == held.labels).mean()
     for name, server in (("as published", int8), ("refined", refined)):
         p = server(raw.ids, held.numbers, threads=1)
-        lost = 100 * (right - ((p > 0.5) == held.clicked).mean())
+        lost = 100 * (right - ((p > 0.5) == held.labels).mean())
         what = f"Wide & Deep INT8 {name}, synthetic clicks"
         result.append(row(f"{what}: accuracy lost", lost, "%", "FP32", lost / 0.5, "< 0.5 %", bool(lost < 0.5)))
-        worse = auc(held.clicked, exact) - auc(held.clicked, p)
-        result.append(row(f"{what}: AUC", auc(held.clicked, p), "", "FP32", 1 - worse))
-        loss, before = log_loss(held.clicked, p), log_loss(held.clicked, exact)
+        worse = auc(held.labels, exact) - auc(held.labels, p)
+        result.append(row(f"{what}: AUC", auc(held.labels, p), "", "FP32", 1 - worse))
+        loss, before = log_loss(held.labels, p), log_loss(held.labels, exact)
         result.append(row(f"{what}: log loss", loss, "nat", "FP32", loss / before))
     same = all(
         np.array_equal(s(raw.ids[:999], held.numbers[:999], threads=1), s(raw.ids[:999], held.numbers[:999], threads=t))

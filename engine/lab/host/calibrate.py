@@ -65,17 +65,17 @@ def _last_level(roofline: MeasuredRoofline) -> float:
     return float(max(roofline.caches.l3 // 8, roofline.caches.l2))
 
 
-def _timed(case: Case) -> float:
+def _time(case: Case) -> float:
     """Shortest CPU time of a call. [s]"""
     return sample(case.run, thread_time, 9, _STRAND).best
 
 
-def _share(case: Case, spent: float = 0.0) -> float:
-    """Part of the FP32 peak once ``spent`` seconds of a call are taken off. [-]
+def _share(case: Case, call_s: float = 0.0) -> float:
+    """Part of the FP32 peak once ``call_s`` seconds of a call are taken off. [-]
 
     Both are taken in the same moments: the clock of a shared machine drifts.
     """
-    return median(case.flops / (_timed(case) - spent) / compute_peak("f32", 0.003, 2) for _ in range(3))
+    return median(case.flops / (_time(case) - call_s) / compute_peak("f32", 0.003, 2) for _ in range(3))
 
 
 def _square(side: int, channels: int, filters: int, window: int, stride: int = 1) -> Case:
@@ -92,10 +92,10 @@ def _calls() -> tuple[float, float, float]:
         soft(1, 16, 1),
         normalise(1, 64, 1),
     ]
-    call = median(_timed(case) for case in small)
+    call = median(_time(case) for case in small)
     sliding = [_square(3, 16, 16, 3), _square(4, 16, 16, 1, 2), pool(4, 16, 2, 2, 1)]
     steps = [recurrent(cell, 1, 16, 16, 1) for cell in ("lstm", "gru")]
-    window, step = (max(0.0, median(_timed(case) for case in cases) - call) for cases in (sliding, steps))
+    window, step = (max(0.0, median(_time(case) for case in cases) - call) for cases in (sliding, steps))
     return call, window, step
 
 
@@ -105,19 +105,19 @@ def _streams(roofline: MeasuredRoofline, prober: Prober) -> tuple[float, float]:
     x, far = noise(1, 4096), prober.words.view(np.float32)
     columns = far.size // x.size // NC * NC
     weights = Packed("f32", x.size, columns, far[: x.size * columns])
-    spent = sample(lambda: gemm_f32(x, weights, threads=1), thread_time, 5, _STRAND).best
-    rate = sum(case.bytes for case in near) / sum(_timed(case) for case in near)
-    return min(1.0, rate / prober.near("l3", 3)), min(weights.words.nbytes / spent, roofline.dram)
+    far_s = sample(lambda: gemm_f32(x, weights, threads=1), thread_time, 5, _STRAND).best
+    rate = sum(case.bytes for case in near) / sum(_time(case) for case in near)
+    return min(1.0, rate / prober.near("l3", 3)), min(weights.words.nbytes / far_s, roofline.dram)
 
 
-def _exposed(spent: float, roofline: MeasuredRoofline) -> float:
+def _exposure(call_s: float, roofline: MeasuredRoofline) -> float:
     """Time a convolution waits for rows from the last-level cache, over the time they take to be read. [-]
 
-    Sixteen times the pixels of one that lies in L2 take more than sixteen times as long, but for ``spent``, a call.
+    Sixteen times the pixels of one that lies in L2 take more than sixteen times as long, but for ``call_s``, a call.
     """
-    near, far = _timed(_square(28, 16, 32, 1)) - spent, _timed(_square(112, 16, 32, 1)) - spent
-    moved = 4.0 * 112 * 112 * (16 + 2 * 32)  # read, and twice for a store
-    return min(2.0, max(0.0, (far - 16.0 * near) * roofline.l3 / moved))
+    near, far = _time(_square(28, 16, 32, 1)) - call_s, _time(_square(112, 16, 32, 1)) - call_s
+    traffic = 4.0 * 112 * 112 * (16 + 2 * 32)  # read, and twice for a store
+    return min(2.0, max(0.0, (far - 16.0 * near) * roofline.l3 / traffic))
 
 
 def probe_profile(roofline: MeasuredRoofline, prober: Prober) -> dict[str, float]:
@@ -138,10 +138,10 @@ def probe_profile(roofline: MeasuredRoofline, prober: Prober) -> dict[str, float
     lone = _share(_square(28, 64, 16, 3), sliding) / at(28)
     vectors_s = roofline.fp32 / 4.0
     elements = 65536
-    special = max(0.5, (_timed(pointwise("sigmoid", elements, 1)) - call) * vectors_s / elements)
+    special = max(0.5, (_time(pointwise("sigmoid", elements, 1)) - call) * vectors_s / elements)
     pools = [pool(side, 64, 3, 2, 1) for side in (56, 14)]  # two sizes: a call costs alike
-    more = pools[0].flops - pools[1].flops
-    pooled = min((_timed(pools[0]) - _timed(pools[1])) / more for _ in range(3))
+    extra = pools[0].flops - pools[1].flops
+    pool_s = min((_time(pools[0]) - _time(pools[1])) / extra for _ in range(3))
     bags, single, ids = (
         lookup(64, 40, 2048, 64, "fp32", 1),
         lookup(2560, 1, 2048, 64, "fp32", 1),
@@ -155,15 +155,15 @@ def probe_profile(roofline: MeasuredRoofline, prober: Prober) -> dict[str, float
         "short_row": short,
         "thin_input": min(1.0, thin),
         "lone_vector": min(1.0, lone),
-        "exposed": _exposed(sliding, roofline),
+        "exposed": _exposure(sliding, roofline),
         "call": call,
         "window_call": window_call,
         "step_call": step_call,
         "special": special,
-        "pool": max(1.0, pooled * vectors_s),
-        "row": max(1.0, (_timed(bags) + _timed(single) - 2.0 * call) / 2.0 * clock / 2560),
-        "hash": max(0.1, (_timed(ids) - call) * clock / (512 * 26)),
-        "popcount": bits.flops / _timed(bits),
+        "pool": max(1.0, pool_s * vectors_s),
+        "row": max(1.0, (_time(bags) + _time(single) - 2.0 * call) / 2.0 * clock / 2560),
+        "hash": max(0.1, (_time(ids) - call) * clock / (512 * 26)),
+        "popcount": bits.flops / _time(bits),
         "resident": _last_level(roofline),
         "near_stream": near,
         "far_stream": far,
@@ -217,18 +217,18 @@ def device_of(roofline: MeasuredRoofline, profile: dict[str, float]) -> Device:
     data = load_yaml(text.substitute(words, **{name: f"{value:.6g}" for name, value in figures.items()}).encode())
     if roofline.bf16 is None:
         del data["peak"]["bf16"], data["cpu"]["flop_per_cycle"]["bf16"]
-    return Device.model_validate(_sourced(data))
+    return Device.model_validate(_with_sources(data))
 
 
-def _sourced(node: Any) -> Any:
+def _with_sources(node: Any) -> Any:
     """The same with the source of each value: the probe where it says how it was measured, else an assumption."""
     if isinstance(node, list):
-        return [_sourced(entry) for entry in node]
+        return [_with_sources(entry) for entry in node]
     if not isinstance(node, dict):
         return node
     if "value" in node:
         return node | ({"basis": "measured", "source": "probe"} if "where" in node else {"basis": "assumed"})
-    return {name: _sourced(entry) for name, entry in node.items()}
+    return {name: _with_sources(entry) for name, entry in node.items()}
 
 
 def _file(root: Path | None) -> Path:

@@ -18,7 +18,7 @@ from typing import Any
 from llvmlite import ir
 
 from engine.kernels.jit import cgutils, intrinsic, isa, types
-from engine.lab.ir.lanes import ask_for, declared
+from engine.lab.ir.lanes import ask_for, declare
 from engine.lab.ir.microkernel import HAS_COUNT, INT_KIND, VL, load, multiply_add, splat
 
 VECTORS = 2 if HAS_COUNT or VL == 4 else 1
@@ -38,7 +38,7 @@ _SUM, _CARRY = 0x96, 0x8E  # tables of the ternary operation
 
 
 def _ternary(builder: Any, a: Any, b: Any, c: Any, table: int) -> Any:
-    function = declared(builder, "llvm.x86.avx512.pternlog.d.512", a.type, [a.type] * 3 + [_I32])
+    function = declare(builder, "llvm.x86.avx512.pternlog.d.512", a.type, [a.type] * 3 + [_I32])
     return builder.call(function, [a, b, c, _I32(table)])
 
 
@@ -51,13 +51,13 @@ def _pair(builder: Any, carry: Any, a: Any, w: Any, x: Any) -> tuple[Any, Any]:
     return builder.xor(a, builder.and_(differ, builder.xor(carry, a))), builder.xor(carry, differ)
 
 
-def _counted(builder: Any, total: Any, value: Any) -> Any:
+def _count_bits(builder: Any, total: Any, value: Any) -> Any:
     """IR: ``total`` plus the set bits of every 32-bit lane of ``value``."""
     if HAS_COUNT:
-        count = declared(builder, f"llvm.ctpop.v{VL}i32", value.type, [value.type])
+        count = declare(builder, f"llvm.ctpop.v{VL}i32", value.type, [value.type])
         return builder.add(total, builder.call(count, [value]))
     part = ir.VectorType(_I8, 4 * VL)
-    function = declared(builder, f"llvm.ctpop.v{4 * VL}i8", part, [part])
+    function = declare(builder, f"llvm.ctpop.v{4 * VL}i8", part, [part])
     counts = builder.call(function, [builder.bitcast(value, part)])  # nibble look-up, 0 to 8 a byte
     if INT_KIND == "u8s8":
         unit = ir.Constant(part, [1] * (4 * VL))
@@ -83,7 +83,7 @@ def tile(height: int) -> Any:
     lines = 8 * ACROSS // LINE if height == 1 else 1  # asked for at a pair of words
 
     @intrinsic
-    def generated(typingctx: Any, x: Any, row: Any, w: Any, w_off: Any, fetch: Any, out: Any, col: Any) -> Any:
+    def emit(typingctx: Any, x: Any, row: Any, w: Any, w_off: Any, fetch: Any, out: Any, col: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             def array(index: int) -> Any:
                 return context.make_array(signature.args[index])(context, builder, args[index])
@@ -97,10 +97,10 @@ def tile(height: int) -> Any:
             fetch_at = builder.gep(weights, [args[4]])
             x_at = builder.gep(start(inputs), [builder.mul(row, builder.mul(pairs, _I64(8)))])
             row_at = [builder.gep(x_at, [builder.mul(_I64(8 * r), pairs)]) for r in range(height)]
-            count, ones = ({cell: cgutils.alloca_once(builder, vector) for cell in cells} for _ in range(2))
+            count, units = ({cell: cgutils.alloca_once(builder, vector) for cell in cells} for _ in range(2))
             for cell in cells:
                 builder.store(zero, count[cell])
-                builder.store(zero, ones[cell])
+                builder.store(zero, units[cell])
             with cgutils.for_range(builder, pairs) as loop:
                 pair = loop.index
                 for line in range(lines):
@@ -113,10 +113,10 @@ def tile(height: int) -> Any:
                     word, second = (load(builder, row_at[r], builder.add(offset, _I64(i)), _I32) for i in (0, 4))
                     word, second = splat(builder, word, VL), splat(builder, second, VL)
                     for j in range(VECTORS):
-                        place, a = ones[r, j], builder.xor(w[j][0], word)
+                        place, a = units[r, j], builder.xor(w[j][0], word)
                         carry, total = _pair(builder, builder.load(place), a, w[j][1], second)
                         builder.store(total, place)
-                        builder.store(_counted(builder, builder.load(count[r, j]), carry), count[r, j])
+                        builder.store(_count_bits(builder, builder.load(count[r, j]), carry), count[r, j])
 
             ldo = builder.extract_value(output.shape, 1)
             out_at = builder.gep(start(output), [builder.mul(builder.add(builder.mul(row, ldo), col), _I64(4))])
@@ -128,7 +128,7 @@ def tile(height: int) -> Any:
             stride = builder.select(complete, line, _I64(row_bytes_out))
             for r, j in cells:
                 twice = builder.shl(builder.load(count[r, j]), ir.Constant(vector, [1] * VL))
-                total = _counted(builder, twice, builder.load(ones[r, j]))
+                total = _count_bits(builder, twice, builder.load(units[r, j]))
                 at = builder.gep(target, [builder.add(builder.mul(stride, _I64(r)), _I64(4 * VL * j))])
                 builder.store(total, builder.bitcast(at, vector.as_pointer()), align=1)
             with builder.if_then(builder.not_(complete), likely=False):
@@ -140,4 +140,4 @@ def tile(height: int) -> Any:
         n = types.intp
         return types.void(x, n, w, n, n, out, n), codegen
 
-    return generated
+    return emit

@@ -45,11 +45,11 @@ def _scale_and_bias(fmt: str, builder: Any, row: Any, stride: Any) -> tuple[Any,
     return builder.extract_element(pair, _I32(0)), builder.extract_element(pair, _I32(1))
 
 
-def _decoded(fmt: str, builder: Any, width: int, block: Any, offset: int) -> list[Any]:
+def _decode(fmt: str, builder: Any, width: int, block: Any, offset: int) -> list[Any]:
     """IR: ``width`` stored elements as float32; of int4 the even columns, then the odd ones."""
     floats, ints = ir.VectorType(_F32, width), ir.VectorType(_I32, width)
-    stored = {"fp32": _F32, "fp16": _I16}.get(fmt, _I8)
-    values = load(builder, block, _I64(offset), ir.VectorType(stored, width))
+    element = {"fp32": _F32, "fp16": _I16}.get(fmt, _I8)
+    values = load(builder, block, _I64(offset), ir.VectorType(element, width))
     if fmt == "fp32":
         return [values]
     if fmt == "fp16":
@@ -62,7 +62,7 @@ def _decoded(fmt: str, builder: Any, width: int, block: Any, offset: int) -> lis
     return [builder.sitofp(low, floats), builder.sitofp(high, floats)]
 
 
-def _interleaved(builder: Any, sums: list[Any], width: int) -> list[Any]:
+def _interleave(builder: Any, sums: list[Any], width: int) -> list[Any]:
     """IR: sums of even and of odd columns in the order of columns."""
     if width == 1:
         return sums
@@ -91,26 +91,26 @@ def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, kinds:
     sums = [cgutils.alloca_once_value(builder, zeros) for _ in range(vectors * per_byte)]
     shift = cgutils.alloca_once_value(builder, _F32(0.0))
 
-    def named(position: Any) -> Any:
+    def row_id(position: Any) -> Any:
         return load(builder, ids, builder.shl(position, _I64(3)), _I64)
 
     none = builder.icmp_signed("==", distance, _I64(0))
-    hinted = builder.select(none, first, builder.sub(total, distance))  # lookups below this one
+    hint_end = builder.select(none, first, builder.sub(total, distance))  # lookups below this one
     with cgutils.for_range_slice(builder, first, last, _I64(1)) as (t, _):
-        with builder.if_then(builder.icmp_signed("<", t, hinted)):
+        with builder.if_then(builder.icmp_signed("<", t, hint_end)):
             ahead = builder.add(t, distance)
-            offset = builder.mul(named(ahead), stride)
+            offset = builder.mul(row_id(ahead), stride)
             coming = builder.gep(ids, [builder.shl(builder.add(ahead, _I64(IDS_AHEAD)), _I64(3))])
             ask_for(builder, coming)  # a new list of ids is no warmer than the rows
             row, block = (builder.gep(pointer, [offset]) for pointer in (data, block_of_zero))
             _request(builder, row, block, stride, vectors * vector_bytes, quantised)
-        wanted = named(t)
-        inside = builder.icmp_unsigned("<", wanted, rows)
+        index = row_id(t)
+        inside = builder.icmp_unsigned("<", index, rows)
         with builder.if_then(builder.not_(inside), likely=False):
             builder.store(_I8(1), bad)
-        offset = builder.mul(builder.select(inside, wanted, _I64(0)), stride)  # never read outside the table
+        offset = builder.mul(builder.select(inside, index, _I64(0)), stride)  # never read outside the table
         block = builder.gep(block_of_zero, [offset])
-        values = [value for v in range(vectors) for value in _decoded(fmt, builder, width, block, v * vector_bytes)]
+        values = [value for v in range(vectors) for value in _decode(fmt, builder, width, block, v * vector_bytes)]
         if quantised:
             scale, bias = _scale_and_bias(fmt, builder, builder.gep(data, [offset]), stride)
             builder.store(builder.fadd(builder.load(shift), bias), shift)
@@ -121,10 +121,10 @@ def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, kinds:
 
     result = [builder.load(place) for place in sums]
     if quantised:
-        every = splat(builder, builder.load(shift), width)
-        result = [builder.fadd(value, every) for value in result]
+        bias_sum = splat(builder, builder.load(shift), width)
+        result = [builder.fadd(value, bias_sum) for value in result]
     target = builder.gep(start(array(7)), [builder.shl(args[8], _I64(2))])
-    for v, value in enumerate(_interleaved(builder, result, width) if per_byte == 2 else result):
+    for v, value in enumerate(_interleave(builder, result, width) if per_byte == 2 else result):
         place = builder.gep(target, [_I64(v * width * 4)])
         builder.store(value, builder.bitcast(place, floats.as_pointer()), align=1)
     return context.get_dummy_value()
@@ -139,14 +139,14 @@ def bag_block(width: int, vectors: int) -> Callable[..., None]:
     ``bad[0]`` and reads row 0 instead. The type of what ``table`` stores tells its format: see `_FORMATS`.
     """
 
-    def typed(typingctx, table, indices, first, last, total, distance, column, out, slot, bad):
+    def infer(typingctx, table, indices, first, last, total, distance, column, out, slot, bad):
         fmt = _FORMATS[str(table.dtype)]
-        stored = max(1, vectors // 2) if fmt == "int4" else vectors  # of which each makes two of columns
+        loads = max(1, vectors // 2) if fmt == "int4" else vectors  # of which each makes two of columns
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return _emit(fmt, width, stored, context, builder, signature.args, args)
+            return _emit(fmt, width, loads, context, builder, signature.args, args)
 
         whole = types.intp
         return types.void(table, indices, whole, whole, whole, whole, whole, out, whole, bad), codegen
 
-    return intrinsic(typed)
+    return intrinsic(infer)

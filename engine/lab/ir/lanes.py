@@ -23,7 +23,7 @@ def lanes() -> int:
     return _LANES_OF[isa()]
 
 
-def declared(builder: Any, name: str, result: Any, arguments: list[Any]) -> Any:
+def declare(builder: Any, name: str, result: Any, arguments: list[Any]) -> Any:
     """The function ``name`` of the module under construction, declared on first use."""
     module = builder.module
     return module.globals.get(name) or ir.Function(module, ir.FunctionType(result, arguments), name)
@@ -31,7 +31,7 @@ def declared(builder: Any, name: str, result: Any, arguments: list[Any]) -> Any:
 
 def ask_for(builder: Any, pointer: Any, locality: int = 3) -> None:
     """IR: asks for the cache line at a pointer to bytes: never a fault."""
-    hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_BYTE.as_pointer(), _I32, _I32, _I32])
+    hint = declare(builder, "llvm.prefetch.p0", ir.VoidType(), [_BYTE.as_pointer(), _I32, _I32, _I32])
     builder.call(hint, [pointer, _I32(0), _I32(locality), _I32(1)])
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from llvmlite import ir
 
 from engine.kernels.jit import cgutils, host_features, intrinsic, isa, types
-from engine.lab.ir.lanes import ask_for, declared, lanes
+from engine.lab.ir.lanes import ask_for, declare, lanes
 from engine.lab.ranges import fresh
 
 VL = lanes()
@@ -63,10 +63,10 @@ def in_panels(b: np.ndarray, kind: str, dtype: type) -> np.ndarray:
     words = -(-k // group)
     full = np.zeros((words * group, across * NC), dtype)
     full[:k, :n] = b
-    rest = k % group
-    if kind == "u8s8" and rest and k > group:  # the last word of a row starts at K - 4
+    tail = k % group
+    if kind == "u8s8" and tail and k > group:  # the last word of a row starts at K - 4
         full[-group:] = 0
-        full[-rest:, :n] = b[-rest:]
+        full[-tail:, :n] = b[-tail:]
     out = fresh((full.size,), dtype)
     out[:] = full.reshape(words, group, across, NC).transpose(2, 0, 3, 1).reshape(-1)
     return out
@@ -78,16 +78,16 @@ def multiply_add(builder: Any, kind: str, acc: Any, a: Any, b: Any) -> Any:
     if kind == "f32":
         if isa() == "portable":  # a target without FMA would call a library for every element
             return builder.fadd(acc, builder.fmul(a, b, flags=["contract"]), flags=["contract"])
-        return builder.call(declared(builder, f"llvm.fma.v{width}f32", acc.type, [acc.type] * 3), [a, b, acc])
+        return builder.call(declare(builder, f"llvm.fma.v{width}f32", acc.type, [acc.type] * 3), [a, b, acc])
     if kind == "u8s8":
         part = ir.VectorType(_I8, 4 * width)
         name = f"llvm.x86.avx512.vpdpbusd.{32 * width}"
-        function = declared(builder, name, acc.type, [acc.type, part, part])
+        function = declare(builder, name, acc.type, [acc.type, part, part])
         return builder.call(function, [acc, builder.bitcast(a, part), builder.bitcast(b, part)])
     if kind == "bf16":
         bits = ir.VectorType(ir.IntType(16), 2 * width)
         part = ir.VectorType(_BFloat(), 2 * width)
-        function = declared(builder, f"llvm.x86.avx512bf16.dpbf16ps.{32 * width}", acc.type, [acc.type, part, part])
+        function = declare(builder, f"llvm.x86.avx512bf16.dpbf16ps.{32 * width}", acc.type, [acc.type, part, part])
         cast = [builder.bitcast(builder.bitcast(value, bits), part) for value in (a, b)]
         return builder.call(function, [acc, *cast])
     wide = ir.VectorType(_I32, 2 * width)
@@ -134,12 +134,12 @@ def members(context: Any, builder: Any, kind: Any, value: Any) -> list[Any]:
         if isinstance(part, types.Array):
             result.append(context.make_array(part)(context, builder, member).data)
         else:
-            wanted = types.float32 if isinstance(part, types.Float) else types.intp
-            result.append(context.cast(builder, member, part, wanted))
+            target = types.float32 if isinstance(part, types.Float) else types.intp
+            result.append(context.cast(builder, member, part, target))
     return result
 
 
-def _requantised(builder: Any, acc: Any, scale: Any, zero: Any, low: Any, high: Any) -> Any:
+def _requantise(builder: Any, acc: Any, scale: Any, zero: Any, low: Any, high: Any) -> Any:
     """IR: clamp(rint(acc * scale), low - zero, high - zero) + zero as bytes."""
     floats = ir.VectorType(_F32, VL)
     value = builder.fmul(builder.sitofp(acc, floats), scale)
@@ -147,9 +147,9 @@ def _requantised(builder: Any, acc: Any, scale: Any, zero: Any, low: Any, high: 
     for bound, test in ((low, "<"), (high, ">")):
         limit = splat(builder, builder.fsub(bound, origin), VL)
         value = builder.select(builder.fcmp_ordered(test, value, limit), limit, value)
-    shifted = builder.fadd(value, ir.Constant(floats, [_ROUNDER] * VL))
+    code = builder.fadd(value, ir.Constant(floats, [_ROUNDER] * VL))
     base = splat(builder, builder.sub(zero, _I32(_ROUNDER_BITS)), VL)
-    return builder.trunc(builder.add(builder.bitcast(shifted, acc.type), base), ir.VectorType(_I8, VL))
+    return builder.trunc(builder.add(builder.bitcast(code, acc.type), base), ir.VectorType(_I8, VL))
 
 
 def tile(height: int) -> Any:
@@ -166,10 +166,8 @@ def tile(height: int) -> Any:
     """
 
     @intrinsic
-    def generated(
-        typingctx: Any, left: Any, right: Any, start: Any, clamp: Any, target: Any, edge: Any, resume: Any
-    ) -> Any:
-        left_type, out_type = left.types[0].dtype, target.types[0].dtype
+    def emit(typingctx: Any, lhs: Any, rhs: Any, start: Any, clamp: Any, target: Any, edge: Any, resume: Any) -> Any:
+        left_type, out_type = lhs.types[0].dtype, target.types[0].dtype
         kind, epilogue = _KIND[str(left_type)], "u8" if str(out_type) == "uint8" else "raw"
         real = kind in ("f32", "bf16")
         vector = ir.VectorType(_F32 if real else _I32, VL)
@@ -214,9 +212,9 @@ def tile(height: int) -> Any:
                 wide = builder.select(builder.icmp_signed("<", cols, across), cols, across)
                 high_row = builder.select(builder.icmp_signed("<", rows, _I64(height)), rows, _I64(height))
                 with cgutils.for_range(builder, high_row) as line:
-                    spilled = builder.gep(spill, [builder.mul(line.index, _I64(NV * step))])
-                    stored = builder.gep(out_at, [builder.mul(builder.mul(line.index, ldc), _I64(size))])
-                    target, source = (spilled, stored) if inwards else (stored, spilled)
+                    spill_at = builder.gep(spill, [builder.mul(line.index, _I64(NV * step))])
+                    source_at = builder.gep(out_at, [builder.mul(builder.mul(line.index, ldc), _I64(size))])
+                    target, source = (spill_at, source_at) if inwards else (source_at, spill_at)
                     cgutils.raw_memcpy(builder, target, source, wide, size)
 
             begin = [init_at] * height
@@ -257,11 +255,11 @@ def tile(height: int) -> Any:
                     at = builder.mul(words, _I64(4))
                     step_of_k(lambda r: builder.zext(load(builder, row_at[r], at, _I16), word), words)
 
-            def finished(r: int, j: int) -> Any:
+            def finish(r: int, j: int) -> Any:
                 total = builder.load(sums[r][j])
                 if epilogue == "u8":
                     by = load(builder, scale_at, _I64(4 * VL * j), ir.VectorType(_F32, VL))
-                    return _requantised(builder, total, by, zero, low, high)
+                    return _requantise(builder, total, by, zero, low, high)
                 if real:
                     floor = splat(builder, low, VL)
                     return builder.select(builder.fcmp_ordered("<", total, floor), floor, total)
@@ -269,13 +267,13 @@ def tile(height: int) -> Any:
 
             for r in range(height):
                 for j in range(NV):
-                    value = finished(r, j)
+                    value = finish(r, j)
                     target = builder.gep(place[r], [_I64(j * step)])
                     builder.store(value, builder.bitcast(target, value.type.as_pointer()), align=1)
             with builder.if_then(builder.not_(whole), likely=False):
                 exchange(inwards=False)
             return context.get_dummy_value()
 
-        return types.void(left, right, start, clamp, target, edge, types.boolean), codegen
+        return types.void(lhs, rhs, start, clamp, target, edge, types.boolean), codegen
 
-    return generated
+    return emit

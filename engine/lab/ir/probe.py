@@ -6,7 +6,7 @@ import numpy as np
 from llvmlite import ir
 
 from engine.kernels.jit import cgutils, intrinsic, types
-from engine.lab.ir.lanes import ask_for, declared
+from engine.lab.ir.lanes import ask_for, declare
 from engine.lab.ir.microkernel import VL, load, multiply_add
 
 CHAINS = 24 if VL == 16 else 12
@@ -22,8 +22,8 @@ def compute_ir() -> Any:
     """``burn(data, turns)``: :data:`CHAINS` independent sums of products, their kind by `STORED`, ``turns`` times."""
 
     @intrinsic
-    def generated(typingctx: Any, data: Any, turns: Any) -> Any:
-        kind = next(name for name, stored in STORED.items() if str(data.dtype) == stored.__name__)
+    def emit(typingctx: Any, data: Any, turns: Any) -> Any:
+        kind = next(name for name, element in STORED.items() if str(data.dtype) == element.__name__)
         real = kind in ("f32", "bf16")
         vector = ir.VectorType(ir.FloatType() if real else _I32, VL)
         words = ir.VectorType(ir.FloatType() if kind == "f32" else _I32, VL)
@@ -40,7 +40,7 @@ def compute_ir() -> Any:
                 for place in sums:
                     value = builder.load(place)
                     if kind == "xnor":  # of two constants the bits would be counted once, before the loop
-                        count = declared(builder, f"llvm.ctpop.v{VL}i32", vector, [vector])
+                        count = declare(builder, f"llvm.ctpop.v{VL}i32", vector, [vector])
                         total = builder.add(value, builder.call(count, [builder.xor(value, b)]))
                     else:
                         total = multiply_add(builder, kind, value, a, b)
@@ -54,7 +54,7 @@ def compute_ir() -> Any:
 
         return types.void(data, types.intp), codegen
 
-    return generated
+    return emit
 
 
 def read_ir(ahead: int) -> Any:
@@ -63,7 +63,7 @@ def read_ir(ahead: int) -> Any:
     streams = 8
 
     @intrinsic
-    def generated(typingctx: Any, data: Any, first: Any, last: Any) -> Any:
+    def emit(typingctx: Any, data: Any, first: Any, last: Any) -> Any:
         """Exclusive-or of the 4-byte words ``first:last`` of ``data``, whole groups of eight vectors."""
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -91,4 +91,4 @@ def read_ir(ahead: int) -> Any:
 
         return types.int32(data, types.intp, types.intp), codegen
 
-    return generated
+    return emit

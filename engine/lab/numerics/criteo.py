@@ -36,15 +36,15 @@ class Clicks:
     ----------
     ids : int64 ``[rows, 26]`` raw categories, as their 8 hexadecimal digits would read.
     counts : int64 ``[rows, 13]``, 0 or more.
-    clicked : float32 ``[rows]``, 0 or 1.
+    labels : float32 ``[rows]``, 0 or 1.
     """
 
     ids: np.ndarray
     counts: np.ndarray
-    clicked: np.ndarray
+    labels: np.ndarray
 
 
-def _mixed(value: np.ndarray, salt: int) -> np.ndarray:
+def _hash(value: np.ndarray, salt: int) -> np.ndarray:
     """64 well-mixed bits of every value (splitmix64's finaliser)."""
     with np.errstate(over="ignore"):
         return body_of(mix)(value.astype(np.uint64) + np.uint64((salt * 0x9E3779B97F4A7C15) % 2**64))
@@ -52,7 +52,7 @@ def _mixed(value: np.ndarray, salt: int) -> np.ndarray:
 
 def _effect(rank: np.ndarray, salt: int) -> np.ndarray:
     """A standard normal number that belongs to a value, the same in every row: the sum of four uniform ones."""
-    bits = np.ascontiguousarray(_mixed(rank, salt)).view(np.uint16).reshape(*rank.shape, 4)
+    bits = np.ascontiguousarray(_hash(rank, salt)).view(np.uint16).reshape(*rank.shape, 4)
     return (bits.astype(np.float32).sum(-1) / np.float32(65535) - 2) * np.float32(np.sqrt(3))
 
 
@@ -79,12 +79,12 @@ def clicks(rows: int, seed: int = 0) -> Clicks:
     for column in range(NUMERIC):
         middle = world.uniform(1, 4)
         score += world.uniform(-0.3, 0.3) * np.abs(bent[:, column] - middle)
-    clicked = (rng.random(rows) < 1 / (1 + np.exp(-score))).astype(np.float32)
+    labels = (rng.random(rows) < 1 / (1 + np.exp(-score))).astype(np.float32)
     columns = np.arange(FIELDS, dtype=np.int64) << 40
-    ids = (_mixed(ranks + columns, 7) >> np.uint64(32)).astype(np.int64)
-    return Clicks(ids, counts, clicked)
+    ids = (_hash(ranks + columns, 7) >> np.uint64(32)).astype(np.int64)
+    return Clicks(ids, counts, labels)
 
 
-def normalised(counts: np.ndarray, top: np.ndarray) -> np.ndarray:
+def normalise(counts: np.ndarray, top: np.ndarray) -> np.ndarray:
     """Counts as float32 in [0, 1]: logarithm over that of the largest count the training rows hold, clipped."""
     return np.clip(np.log1p(counts) / np.log1p(np.maximum(top, 1)), 0, 1).astype(np.float32)

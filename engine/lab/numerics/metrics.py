@@ -62,9 +62,9 @@ def auc(labels: np.ndarray, score: np.ndarray) -> float:
     """
     y, s = _pair(labels, score)
     positive = y == 1
-    count, rest = int(positive.sum()), int((~positive).sum())
-    if count == 0 or rest == 0:
+    count, negatives = int(positive.sum()), int((~positive).sum())
+    if count == 0 or negatives == 0:
         raise NumericsError("labels are all alike; ranking needs both classes")
     _, inverse, sizes = np.unique(s, return_inverse=True, return_counts=True)
     rank = (np.cumsum(sizes) - (sizes - 1) / 2)[inverse.reshape(-1)]
-    return float((rank[positive.reshape(-1)].sum() - count * (count + 1) / 2) / (count * rest))
+    return float((rank[positive.reshape(-1)].sum() - count * (count + 1) / 2) / (count * negatives))

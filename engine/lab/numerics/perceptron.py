@@ -11,7 +11,7 @@ Layers = Sequence[tuple[np.ndarray, np.ndarray]]
 """Weights ``[inputs, outputs]`` and biases ``[outputs]`` of each layer."""
 
 
-def drawn(rng: np.random.Generator, sizes: Sequence[int]) -> Layers:
+def random_layers(rng: np.random.Generator, sizes: Sequence[int]) -> Layers:
     """Layers between widths, as wide as keeps the signal's size through a ReLU (He et al., 2015). [-]"""
     return [
         ((rng.standard_normal((k, n)) * np.sqrt(2 / k)).astype(np.float32), np.zeros(n, np.float32))

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from engine.lab.numerics.perceptron import Adam, backward, drawn, forward, sigmoid
+from engine.lab.numerics.perceptron import Adam, backward, forward, random_layers, sigmoid
 from engine.lab.operators.embedding import RowTable, embedding_bag, pack_rows
 from engine.lab.operators.gemm import Packed, gemm_bf16, gemm_f32, gemm_s32, pack_bf16, pack_f32, pack_s8, rounded_bits
 from engine.lab.operators.pointwise import quantise
@@ -24,7 +24,7 @@ TABLE_FORMATS = ("int4", "int8", "fp16", "fp32")
 _CODES = 255
 
 
-def _halved(values: np.ndarray) -> np.ndarray:
+def _to_half(values: np.ndarray) -> np.ndarray:
     return rounded_bits(values, "fp16").view(np.float16).astype(np.float32)
 
 
@@ -51,7 +51,7 @@ class QuantisedLayer:
     def _wide(self) -> dict[str, Packed]:
         return {
             "fp32": pack_f32(self.weight),
-            "fp16": pack_f32(_halved(self.weight)),
+            "fp16": pack_f32(_to_half(self.weight)),
             "bf16": pack_bf16(self.weight),
         }
 
@@ -64,7 +64,7 @@ class QuantisedLayer:
         if format == "fp32":
             return gemm_f32(x, self._wide["fp32"], self.bias)
         if format == "fp16":
-            return _halved(gemm_f32(_halved(x), self._wide["fp16"], self.bias))  # float32 sums, rounded once
+            return _to_half(gemm_f32(_to_half(x), self._wide["fp16"], self.bias))  # float32 sums, rounded once
         if format == "bf16":
             return gemm_bf16(rounded_bits(x, "bf16"), self._wide["bf16"], self.bias)
         if format != "int8":
@@ -137,16 +137,16 @@ class Recommender:
             if inputs is not None:
                 inputs[name] = index
             parts.append(self.tables.bags(at, index, plan.get(name, "fp32")))
-        joined = np.stack(parts, axis=1)
-        products = np.einsum("nik,njk->nij", joined, joined)
-        low = np.tril_indices(joined.shape[1], -1)
+        features = np.stack(parts, axis=1)
+        products = np.einsum("nik,njk->nij", features, features)
+        low = np.tril_indices(features.shape[1], -1)
         y = np.concatenate([products[:, low[0], low[1]], x], axis=1)
         for name in self.top[:-1]:
             y = np.maximum(apply(name, y), 0)
         return sigmoid(apply("top4", y)[:, 0].astype(np.float64))
 
 
-def _scattered(index: np.ndarray, g: np.ndarray) -> np.ndarray:
+def _scatter(index: np.ndarray, g: np.ndarray) -> np.ndarray:
     """Gradients of pooled vectors ``[items, tables, width]`` added to their rows ``[items, tables, lookups]``."""
     rows = (index + ROWS * np.arange(TABLES)[None, :, None]).reshape(-1)
     spread = np.broadcast_to(g[:, :, None, :], (*index.shape, WIDTH)).reshape(-1, WIDTH)
@@ -165,8 +165,8 @@ def _clicks(rng: np.random.Generator, items: int, truth: tuple[np.ndarray, ...])
     direction, taste, pairs = truth
     liking = taste[np.arange(TABLES)[None, :, None], sparse].sum(2)
     logit = dense @ direction + 0.35 * liking.sum(1) + 0.25 * (liking[:, :-1] * liking[:, 1:] * pairs).sum(1) - 1.2
-    clicked = rng.random(items) < sigmoid(logit.astype(np.float64))
-    return Data({"dense": dense, "sparse": sparse.astype(np.int64)}, clicked.astype(np.float64))
+    labels = rng.random(items) < sigmoid(logit.astype(np.float64))
+    return Data({"dense": dense, "sparse": sparse.astype(np.int64)}, labels.astype(np.float64))
 
 
 @lru_cache(maxsize=1)
@@ -178,26 +178,26 @@ def recommender(items: int = 30_000, steps: int = 300, rows: int = 512) -> tuple
         (rng.standard_normal((TABLES, ROWS)) / 2).astype(np.float32),
         rng.standard_normal(TABLES - 1).astype(np.float32),
     )
-    bottom, top = drawn(rng, _BOTTOM), drawn(rng, _TOP)
+    bottom, top = random_layers(rng, _BOTTOM), random_layers(rng, _TOP)
     tables = (0.15 * rng.standard_normal((TABLES, ROWS, WIDTH))).astype(np.float32)
     adam = Adam([*(value for layer in (*bottom, *top) for value in layer), tables])
     low = np.tril_indices(TABLES + 1, -1)
-    picked = np.arange(TABLES)[None, :, None]
+    table = np.arange(TABLES)[None, :, None]
     for _ in range(steps):
         data = _clicks(rng, rows, truth)
         index = data.inputs["sparse"]
         below = forward(bottom, data.inputs["dense"])
         dense = np.maximum(below[-1], 0)
-        joined = np.concatenate([dense[:, None], tables[picked, index].sum(2)], axis=1)
-        products = joined @ joined.transpose(0, 2, 1)
+        features = np.concatenate([dense[:, None], tables[table, index].sum(2)], axis=1)
+        products = features @ features.transpose(0, 2, 1)
         above = forward(top, np.concatenate([products[:, low[0], low[1]], dense], axis=1))
         g = ((sigmoid(above[-1][:, 0]) - data.labels) / rows).astype(np.float32)[:, None]
         of_top, g = backward(top, above, g)
         square = np.zeros_like(products)
         square[:, low[0], low[1]] = g[:, : len(low[0])]
-        vectors = (square + square.transpose(0, 2, 1)) @ joined
+        vectors = (square + square.transpose(0, 2, 1)) @ features
         of_bottom, _ = backward(bottom, below, (vectors[:, 0] + g[:, len(low[0]) :]) * (dense > 0))
-        adam.step([*of_bottom, *of_top, _scattered(index, vectors[:, 1:])], 2e-3)
+        adam.step([*of_bottom, *of_top, _scatter(index, vectors[:, 1:])], 2e-3)
     names = (*Recommender.bottom, *Recommender.top)
     layers = {name: QuantisedLayer(w, b) for name, (w, b) in zip(names, (*bottom, *top), strict=True)}
     splits = {name: _clicks(rng, items, truth) for name in ("tuning", "held_out", "untouched")}

@@ -92,9 +92,9 @@ def points(name: str) -> tuple[FormatLoss, ...]:
 @lru_cache(maxsize=32)
 def stored(name: str, label: str) -> Stored:
     """A tensor in one format. NumericsError for an unknown format."""
-    known = _candidates()
-    if label not in known:
-        raise NumericsError(f"format is {label[:40]!r}; allowed: {', '.join(known)}")
-    family, format = known[label]
+    candidates = _candidates()
+    if label not in candidates:
+        raise NumericsError(f"format is {label[:40]!r}; allowed: {', '.join(candidates)}")
+    family, format = candidates[label]
     x = tensor(name)
     return Stored(x, format.apply(x), _point(label, family, format, x))

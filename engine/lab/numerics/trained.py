@@ -90,8 +90,8 @@ def _model(rows: int) -> WideDeep:
     return train(clicks(rows))
 
 
-def _report(progress: Progress | None, done: int, of: int) -> None:
-    if progress is not None and progress(done, of) is False:
+def _report(progress: Progress | None, step: int, of: int) -> None:
+    if progress is not None and progress(step, of) is False:
         raise MeasurementCancelled
 
 
@@ -106,17 +106,17 @@ def wide_deep_study(
 
     NumericsError for a number out of range.
     """
-    for name, value, least, most in (("rows", rows, 1024, MOST_ROWS), ("held_out", held_out, 100, MOST_ROWS)):
-        if not least <= value <= most:
-            raise NumericsError(f"{name} is {value}; allowed: {least} to {most}")
+    for name, value, low, high in (("rows", rows, 1024, MOST_ROWS), ("held_out", held_out, 100, MOST_ROWS)):
+        if not low <= value <= high:
+            raise NumericsError(f"{name} is {value}; allowed: {low} to {high}")
     wrong = [b for b in batches if not 1 <= b <= 65536]
     if wrong or not batches:
         raise NumericsError(f"batch is {wrong[0] if wrong else 'missing'}; allowed: 1 to 65536")
     if not 1 <= threads <= 64:
         raise NumericsError(f"threads is {threads}; allowed: 1 to 64")
     steps = 1 + len(_SCHEMES) * (1 + len(batches))
-    model, done = _model(rows), 1
-    _report(progress, done, steps)
+    model, step = _model(rows), 1
+    _report(progress, step, steps)
     raw = clicks(held_out, seed=1)
     test = prepare(raw, model.top)
     exact = probabilities(model, test)
@@ -125,14 +125,14 @@ def wide_deep_study(
     for name, scheme in _SCHEMES.items():
         server = serve_int8(model, calibration, scheme) if scheme else serve_fp32(model)
         p = server(raw.ids, test.numbers)
-        right = float(((p > 0.5) == test.clicked).mean())
-        changed = float(((p > 0.5) != (exact > 0.5)).mean())
+        right = float(((p > 0.5) == test.labels).mean())
+        flips = float(((p > 0.5) != (exact > 0.5)).mean())
         inputs = server.inside(raw.ids, test.numbers)
         plain = plain or inputs
         ratios = tuple(sqnr_db(a, b) for a, b in zip(plain, inputs, strict=True)) if quality else ()
-        quality.append(Quality(name, right, auc(test.clicked, p), log_loss(test.clicked, p), changed, ratios))
-        done += 1
-        _report(progress, done, steps)
+        quality.append(Quality(name, right, auc(test.labels, p), log_loss(test.labels, p), flips, ratios))
+        step += 1
+        _report(progress, step, steps)
         for batch in batches:
             picks = np.arange(batch) % held_out
             ids, numbers = raw.ids[picks], test.numbers[picks]
@@ -141,6 +141,6 @@ def wide_deep_study(
                 return server(ids, numbers, threads=threads)
 
             speed.append(Speed(name, batch, threads, sample(once, clock_for(threads), seconds=0.5)))
-            done += 1
-            _report(progress, done, steps)
-    return WideDeepStudy(rows, held_out, float(1 - test.clicked.mean()), tuple(quality), tuple(speed))
+            step += 1
+            _report(progress, step, steps)
+    return WideDeepStudy(rows, held_out, float(1 - test.labels.mean()), tuple(quality), tuple(speed))

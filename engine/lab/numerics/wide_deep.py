@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.kernels.jit import kernel
-from engine.lab.numerics.criteo import FIELDS, NUMERIC, Clicks, normalised
-from engine.lab.numerics.perceptron import Adam, backward, drawn, sigmoid
+from engine.lab.numerics.criteo import FIELDS, NUMERIC, Clicks, normalise
+from engine.lab.numerics.perceptron import Adam, backward, random_layers, sigmoid
 from engine.lab.operators.wide_deep import hash_ids
 from engine.numerics.formats import NumericsError
 
@@ -45,21 +45,21 @@ class Prepared:
 
     buckets: np.ndarray
     numbers: np.ndarray
-    clicked: np.ndarray
+    labels: np.ndarray
 
 
 def prepare(rows: Clicks, top: np.ndarray) -> Prepared:
     """Hash the categories and normalise the counts."""
-    return Prepared(hash_ids(rows.ids, BUCKETS), normalised(rows.counts, top), rows.clicked)
+    return Prepared(hash_ids(rows.ids, BUCKETS), normalise(rows.counts, top), rows.labels)
 
 
 @kernel
-def _adagrad(picked, gradient, slope, tables, sums, wide, wide_sums, rate):
+def _adagrad(buckets, gradient, slope, tables, sums, wide, wide_sums, rate):
     """Adagrad on the rows that a batch looked up, sample by sample."""
     width = tables.shape[2]
-    for b in range(picked.shape[0]):
-        for f in range(picked.shape[1]):
-            row = picked[b, f]
+    for b in range(buckets.shape[0]):
+        for f in range(buckets.shape[1]):
+            row = buckets[b, f]
             wide_sums[f, row] += slope[b] * slope[b]
             wide[f, row] -= rate * slope[b] / np.sqrt(wide_sums[f, row])
             source, to, past = gradient[b, f * width : (f + 1) * width], tables[f, row], sums[f, row]
@@ -68,10 +68,10 @@ def _adagrad(picked, gradient, slope, tables, sums, wide, wide_sums, rate):
                 to[c] -= rate * source[c] / np.sqrt(past[c])
 
 
-def _forward(model: WideDeep, picked: np.ndarray, numbers: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+def _forward(model: WideDeep, buckets: np.ndarray, numbers: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
     """Inputs of every deep layer, and the summed logit of both parts."""
-    looked_up = model.tables[np.arange(FIELDS), picked].reshape(len(picked), -1)
-    logit = sum(model.wide[np.arange(FIELDS), picked].T) + numbers @ model.wide_numeric
+    looked_up = model.tables[np.arange(FIELDS), buckets].reshape(len(buckets), -1)
+    logit = sum(model.wide[np.arange(FIELDS), buckets].T) + numbers @ model.wide_numeric
     inputs = [np.concatenate([looked_up, numbers], axis=1)]
     for weight, bias in zip(model.weights[:-1], model.biases[:-1], strict=True):
         inputs.append(np.maximum(inputs[-1] @ weight + bias, 0))
@@ -93,13 +93,13 @@ def train(rows: Clicks, hidden: tuple[int, ...] = HIDDEN) -> WideDeep:
     Reproducible on one machine; another matrix library may round differently. NumericsError for fewer rows than a
     batch.
     """
-    if len(rows.clicked) < _BATCH:
-        raise NumericsError(f"rows is {len(rows.clicked)}; allowed: at least one batch, {_BATCH}")
+    if len(rows.labels) < _BATCH:
+        raise NumericsError(f"rows is {len(rows.labels)}; allowed: at least one batch, {_BATCH}")
     rng, single = np.random.default_rng(0), np.float32
     top = rows.counts.max(axis=0)
     data = prepare(rows, top)
     tables = (rng.standard_normal((FIELDS, BUCKETS, WIDTH)) * 0.05).astype(single)
-    layers = drawn(rng, (FIELDS * WIDTH + NUMERIC, *hidden, 1))
+    layers = random_layers(rng, (FIELDS * WIDTH + NUMERIC, *hidden, 1))
     model = WideDeep(
         tables=tables,
         wide=np.zeros((FIELDS, BUCKETS), single),
@@ -110,12 +110,12 @@ def train(rows: Clicks, hidden: tuple[int, ...] = HIDDEN) -> WideDeep:
     )
     sums, wide_sums = np.full_like(model.tables, 1e-6), np.full_like(model.wide, 1e-6)
     adam = Adam((*(value for layer in layers for value in layer), model.wide_numeric))
-    steps = len(rows.clicked) // _BATCH
-    for picks in rng.permutation(len(rows.clicked))[: steps * _BATCH].reshape(steps, _BATCH):
-        picked, numbers = data.buckets[picks], data.numbers[picks]
-        inputs, logit = _forward(model, picked, numbers)
-        slope = ((sigmoid(logit) - data.clicked[picks]) / _BATCH).astype(single)
+    steps = len(rows.labels) // _BATCH
+    for picks in rng.permutation(len(rows.labels))[: steps * _BATCH].reshape(steps, _BATCH):
+        buckets, numbers = data.buckets[picks], data.numbers[picks]
+        inputs, logit = _forward(model, buckets, numbers)
+        slope = ((sigmoid(logit) - data.labels[picks]) / _BATCH).astype(single)
         slopes, back = backward(layers, inputs, slope[:, None])
         adam.step((*slopes, numbers.T @ slope), _RATE * (1 - 0.9 * adam.steps / steps))
-        _adagrad(picked, np.ascontiguousarray(back), slope, model.tables, sums, model.wide, wide_sums, _TABLE_RATE)
+        _adagrad(buckets, np.ascontiguousarray(back), slope, model.tables, sums, model.wide, wide_sums, _TABLE_RATE)
     return model

@@ -83,10 +83,10 @@ class Server:
     def inside(self, ids: np.ndarray, numbers: np.ndarray) -> list[np.ndarray]:
         """Inputs of every deep layer as its product meets them, float32 ``[samples, inputs]``; at most a block."""
         count = min(len(ids), _BLOCK)
-        own = tuple(b[:count] for b in self._make())
+        views = tuple(b[:count] for b in self._make())
         args = (ids[:count].view(np.uint64), numbers[:count])
-        self._rows(count, *args, np.empty(count, np.float32), own)
-        return [self._read(layer, value) for layer, value in enumerate(own[1:])]
+        self._rows(count, *args, np.empty(count, np.float32), views)
+        return [self._read(layer, value) for layer, value in enumerate(views[1:])]
 
     def _block(self, lo: int, hi: int, ids: np.ndarray, numbers: np.ndarray, out: np.ndarray) -> None:
         try:
@@ -96,8 +96,8 @@ class Server:
         try:
             for first in range(lo, hi, _BLOCK):
                 last = min(first + _BLOCK, hi)
-                own = tuple(b[: last - first] for b in buffers)
-                self._rows(last - first, ids[first:last], numbers[first:last], out[first:last], own)
+                views = tuple(b[: last - first] for b in buffers)
+                self._rows(last - first, ids[first:last], numbers[first:last], out[first:last], views)
         finally:
             self._free.put(buffers)
 
@@ -111,8 +111,8 @@ def serve_fp32(model: WideDeep) -> Server:
     packed = [pack_f32(w) for w in model.weights[:-1]]
     head, bias = np.ascontiguousarray(model.weights[-1][:, 0]), np.float32(model.biases[-1][0])
 
-    def rows(count: int, ids: np.ndarray, numbers: np.ndarray, out: np.ndarray, own: tuple[np.ndarray, ...]) -> None:
-        wide, value, *hidden = own
+    def rows(count: int, ids: np.ndarray, numbers: np.ndarray, out: np.ndarray, views: tuple[np.ndarray, ...]) -> None:
+        wide, value, *hidden = views
         gather_range(0, count, ids, numbers, NO_GAIN, np.float32(0), model.tables, model.wide, value, wide)
         for p, b, to in zip(packed, model.biases[:-1], hidden, strict=True):
             value = gemm_f32(value, p, b, True, to, 1)
@@ -131,8 +131,8 @@ def _ranges(
     ranges = []
     for i, bias in enumerate(model.biases):
         low, high = _range(x, scheme.coverage)
-        most = max(-low, high)
-        ranges.append((0.0, max(high, 1e-6)) if i else (-most, most) if scheme.symmetric else (low, high))
+        limit = max(-low, high)
+        ranges.append((0.0, max(high, 1e-6)) if i else (-limit, limit) if scheme.symmetric else (low, high))
         weights = first if i == 0 else model.weights[i]
         if scheme.on_codes:
             (low, high), (codes, scale) = ranges[-1], _weights(weights, scheme.per_channel)
@@ -151,8 +151,8 @@ def _range(x: np.ndarray, coverage: float) -> tuple[float, float]:
 
 def _weights(w: np.ndarray, per_channel: bool) -> tuple[np.ndarray, np.ndarray]:
     """Codes and their scale by column, ``127 / max |W|``."""
-    most = np.abs(w).max(axis=0) if per_channel else np.full(w.shape[1], np.abs(w).max())
-    scale = 127.0 / np.maximum(most.astype(np.float64), 1e-12)
+    limit = np.abs(w).max(axis=0) if per_channel else np.full(w.shape[1], np.abs(w).max())
+    scale = 127.0 / np.maximum(limit.astype(np.float64), 1e-12)
     return np.rint(w * scale).astype(np.int8), scale
 
 
@@ -161,7 +161,7 @@ def serve_int8(model: WideDeep, calibration: Prepared, scheme: Scheme = PUBLISHE
 
     NumericsError without rows to calibrate on.
     """
-    if len(calibration.clicked) == 0:
+    if len(calibration.labels) == 0:
         raise NumericsError("calibration rows is 0; allowed: 1 or more")
     gain = np.ones(model.weights[0].shape[0], np.float32)
     if scheme.equalise:
@@ -183,11 +183,11 @@ def serve_int8(model: WideDeep, calibration: Prepared, scheme: Scheme = PUBLISHE
     tables = np.clip(np.rint(steps[0] * (model.tables.astype(np.float64) - low)), 0, 255).astype(np.uint8)
     numeric, shift = (steps[0] * gain[-NUMERIC:]).astype(np.float32), np.float32(steps[0] * low)
 
-    def rows(count: int, ids: np.ndarray, numbers: np.ndarray, out: np.ndarray, own: tuple[np.ndarray, ...]) -> None:
-        wide, value, *hidden = own
+    def rows(count: int, ids: np.ndarray, numbers: np.ndarray, out: np.ndarray, views: tuple[np.ndarray, ...]) -> None:
+        wide, value, *hidden = views
         gather_range(0, count, ids, numbers, numeric, shift, tables, model.wide, value, wide)
-        for (packed, shifted, factor), to in zip(layers, hidden, strict=True):
-            value = gemm_u8(value, packed, factor, 0, shifted, 0, True, to, 1)
+        for (packed, offset, factor), to in zip(layers, hidden, strict=True):
+            value = gemm_u8(value, packed, factor, 0, offset, 0, True, to, 1)
         head_codes_range(0, count, value, column, unit, bias, numbers, model.wide_numeric, wide, out)
 
     def read(layer: int, codes: np.ndarray) -> np.ndarray:

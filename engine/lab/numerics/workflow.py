@@ -79,33 +79,33 @@ def search(
     reference, own_error = {name: rungs[-1] for name, rungs in ladder.items()}, cache(own_error)
     slowest = sorted(times, key=lambda name: -times[name][reference[name]])
     total = sum(times[name][reference[name]] for name in times)
-    chosen: list[str] = []
+    operators: list[str] = []
     for name in slowest:
-        if sum(times[n][reference[n]] for n in chosen) >= share * total:
+        if sum(times[n][reference[n]] for n in operators) >= share * total:
             break
-        chosen.append(name)
-    chosen += [name for name in always if name not in chosen]
-    plan = {name: ladder[name][0] if name in chosen else reference[name] for name in times}
+        operators.append(name)
+    operators += [name for name in always if name not in operators]
+    plan = {name: ladder[name][0] if name in operators else reference[name] for name in times}
     steps: list[Step] = []
 
     def record(operator: str, error: float | None) -> bool:
         tuning = loss(plan, "tuning")
         test = loss(plan, "held_out") if tuning <= bound else None
-        spent = sum(times[name][plan[name]] for name in times)
-        precision = "/".join(dict.fromkeys(ladder[n][0] for n in chosen)) if operator == "*" else plan[operator]
-        steps.append(Step(operator, precision, error, tuning, test, spent))
+        seconds = sum(times[name][plan[name]] for name in times)
+        precision = "/".join(dict.fromkeys(ladder[n][0] for n in operators)) if operator == "*" else plan[operator]
+        steps.append(Step(operator, precision, error, tuning, test, seconds))
         return test is not None and test <= bound
 
-    met = record("*", None)
-    while not met:
-        lowered = [name for name in times if plan[name] != reference[name]]
-        if not lowered:
+    within = record("*", None)
+    while not within:
+        candidates = [name for name in times if plan[name] != reference[name]]
+        if not candidates:
             break
-        worst = max(lowered, key=lambda name: own_error(name, plan[name]))
+        worst = max(candidates, key=lambda name: own_error(name, plan[name]))
         error = own_error(worst, plan[worst])
         plan[worst] = ladder[worst][ladder[worst].index(plan[worst]) + 1]
-        met = record(worst, error)
-    return MixedPlan(dict(plan), tuple(steps), total, met)
+        within = record(worst, error)
+    return MixedPlan(dict(plan), tuple(steps), total, within)
 
 
 NAME, TITLE = "recommendation", "Recommendation model, trained"

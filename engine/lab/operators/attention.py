@@ -42,12 +42,12 @@ def _softmax(row):
 
 
 @inner(fastmath={"reassoc", "nsz", "contract"})
-def _streamed(lo, hi, q, keys, values, length, out):
-    heads, tokens, shared = q.shape[0], q.shape[1], keys.shape[0]
+def _stream_jobs(lo, hi, q, keys, values, length, out):
+    heads, tokens, kv_heads = q.shape[0], q.shape[1], keys.shape[0]
     scores = np.empty(length, np.float32)
     for job in range(lo, hi):
         head, i = job // tokens, job % tokens
-        kv, visible, query = head // (heads // shared), length - tokens + i + 1, q[head, i]
+        kv, visible, query = head // (heads // kv_heads), length - tokens + i + 1, q[head, i]
         start, depth = kv * keys.shape[1] * query.size, query.size
         for s in range(visible):
             for d in range(0, depth, _LINE):
@@ -70,7 +70,7 @@ def _streamed(lo, hi, q, keys, values, length, out):
 @kernel
 def stream(lo, hi, q, keys, values, length, out):
     """Jobs ``[lo, hi)`` of (head, token); ``q`` ``[H, T, D]``, scaled."""
-    _streamed(lo, hi, q, keys, values, length, out)
+    _stream_jobs(lo, hi, q, keys, values, length, out)
 
 
 @kernel
@@ -102,7 +102,7 @@ def lay_out(lo, hi, keys, values, length, columns, panels):
 
 
 @kernel
-def prefill(lo, hi, q, columns, panels, length, shared, depth, tokens, out):
+def prefill(lo, hi, q, columns, panels, length, kv_heads, depth, tokens, out):
     """Jobs ``[lo, hi)`` of (head, block of queries); ``q`` ``[heads, tokens, depth]``, ``out`` ``[T, H, D]``."""
     heads = out.shape[1]
     parts = (tokens + _QUERIES - 1) // _QUERIES
@@ -112,7 +112,7 @@ def prefill(lo, hi, q, columns, panels, length, shared, depth, tokens, out):
     for job in range(lo, hi):
         head, first = job // parts, job % parts * _QUERIES
         count = min(_QUERIES, tokens - first)
-        kv = head // (heads // shared)
+        kv = head // (heads // kv_heads)
         before = length - tokens + first
         past = before + count
         for block in range((past + NC - 1) // NC):
@@ -151,9 +151,9 @@ def attention(
     whole("values", values, np.float32, 3)
     tokens, heads, depth = q.shape
     require(keys.shape == values.shape, f"values have shape {values.shape}; allowed: {keys.shape}, as keys")
-    shared = keys.shape[0]
+    kv_heads = keys.shape[0]
     require(
-        keys.shape[2] == depth and (heads % shared == 0 if shared else heads == 0),
+        keys.shape[2] == depth and (heads % kv_heads == 0 if kv_heads else heads == 0),
         f"keys have shape {keys.shape}; allowed: [divisor of {heads} heads, capacity, {depth}]",
     )
     require(tokens <= length <= keys.shape[1], f"length is {length}; allowed: {tokens} to {keys.shape[1]}")
@@ -161,14 +161,14 @@ def attention(
     if out.size == 0:
         return out
     rate = np.float32(1 / math.sqrt(depth) if scale is None else scale)
-    scaled = fresh((heads, tokens, depth))
-    np.multiply(q.transpose(1, 0, 2), rate, out=scaled)
+    queries = fresh((heads, tokens, depth))
+    np.multiply(q.transpose(1, 0, 2), rate, out=queries)
     if tokens < PREFILL:
-        over_range(stream, heads * tokens, scaled, keys, values, length, out, threads=threads)
+        over_range(stream, heads * tokens, queries, keys, values, length, out, threads=threads)
         return out
     blocks, across = -(-length // NC), -(-depth // NC)
-    laid, panels = fresh((shared * blocks * depth * NC,)), fresh((shared * across * length * NC,), zero=True)
-    over_range(lay_out, shared * blocks, keys, values, length, laid, panels, threads=threads)
-    arguments = (scaled, laid, panels, length, shared, depth, tokens, out)
+    laid, panels = fresh((kv_heads * blocks * depth * NC,)), fresh((kv_heads * across * length * NC,), zero=True)
+    over_range(lay_out, kv_heads * blocks, keys, values, length, laid, panels, threads=threads)
+    arguments = (queries, laid, panels, length, kv_heads, depth, tokens, out)
     over_range(prefill, heads * -(-tokens // _QUERIES), *arguments, threads=threads)
     return out

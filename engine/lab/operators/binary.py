@@ -40,7 +40,7 @@ class BinaryWeights:
     words: np.ndarray
 
 
-def _entwined(rows: np.ndarray, count: int) -> np.ndarray:
+def _entwine(rows: np.ndarray, count: int) -> np.ndarray:
     """Rows of bytes as pairs of 32-bit words ``(v1, v1 ^ v2)``, a pair to an int64, zero padded to ``count`` rows."""
     pairs = np.zeros((count, -(-rows.shape[1] // 8)), np.int64)
     pairs.view(np.uint8)[: len(rows), : rows.shape[1]] = rows
@@ -75,7 +75,7 @@ def pack_binary(w: np.ndarray) -> BinaryWeights:
     whole("w", w, np.uint8, 2)
     neurons, size = w.shape
     across, pairs = -(-neurons // ACROSS), -(-size // 8)
-    full = _entwined(w, across * ACROSS)
+    full = _entwine(w, across * ACROSS)
     words = fresh((2 * full.size,), np.int32)
     lanes = full.view(np.int32).reshape(across, VECTORS, VL, pairs, 2)
     words.reshape(across, pairs, VECTORS, 2, VL)[:] = lanes.transpose(0, 3, 1, 4, 2)
@@ -92,7 +92,7 @@ def binary_counts(x: np.ndarray, packed: BinaryWeights, threads: int | None = No
     out = np.empty((rows, packed.n), np.int32)
     if out.size:
         blocks = row_blocks(rows, 8 * pairs, across, threads)
-        arguments = (_entwined(x, rows), packed.words, out, blocks, across)
+        arguments = (_entwine(x, rows), packed.words, out, blocks, across)
         over_range(_range, blocks * across, *arguments, threads=threads, finest=_FINEST)
     return out
 

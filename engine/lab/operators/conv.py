@@ -18,7 +18,7 @@ from engine.lab.operators.gemm import (
     ROW_BLOCK_BYTES,
     Packed,
     pack_f32,
-    padded,
+    pad,
     product_range,
 )
 from engine.lab.ranges import output, over_range, require, whole
@@ -57,10 +57,10 @@ def pack_conv(weights: np.ndarray, bias: np.ndarray | None = None, *, stride: in
     require(min(weights.shape) >= 1, f"weights has shape {weights.shape}; allowed: every axis 1 or more")
     require(stride >= 1 and padding >= 0, f"stride, padding are {stride}, {padding}; allowed: 1 or more, 0 or more")
     channels_out, channels_in, high, wide = weights.shape
-    added = np.zeros(channels_out, np.float32) if bias is None else whole("bias", bias, np.float32, 1)
-    require(added.size == channels_out, f"bias has {added.size} values; allowed: {channels_out}")
+    base = np.zeros(channels_out, np.float32) if bias is None else whole("bias", bias, np.float32, 1)
+    require(base.size == channels_out, f"bias has {base.size} values; allowed: {channels_out}")
     product = pack_f32(np.ascontiguousarray(np.moveaxis(weights, 1, -1).reshape(channels_out, -1).T))
-    shift = padded("bias", added, channels_out, np.float32)
+    shift = pad("bias", base, channels_out, np.float32)
     return PackedConv(product, shift, channels_in, channels_out, (high, wide), stride, padding)
 
 
@@ -89,10 +89,10 @@ def conv_pixels(lo, hi, source, weights, floor, out):
     x, pixels, taps, run = source
     words, bias = weights
     depth = taps.size * run
-    most = max(MR, ROW_BLOCK_BYTES // (4 * min(depth, DEPTH)) // MR * MR)
-    rows = np.empty((min(most, hi - lo), depth), np.float32)
-    for first in range(lo, hi, most):
-        count = min(most, hi - first)
+    block = max(MR, ROW_BLOCK_BYTES // (4 * min(depth, DEPTH)) // MR * MR)
+    rows = np.empty((min(block, hi - lo), depth), np.float32)
+    for first in range(lo, hi, block):
+        count = min(block, hi - first)
         for i in range(count):
             for t in range(taps.size):
                 start = pixels[first + i] + taps[t]
@@ -110,7 +110,7 @@ def conv(
     packed: PackedConv,
     *,
     relu: bool = False,
-    bordered: bool = False,
+    has_border: bool = False,
     out: np.ndarray | None = None,
     threads: int | None = None,
 ) -> np.ndarray:
@@ -118,11 +118,11 @@ def conv(
 
     Parameters
     ----------
-    bordered : ``x`` already carries the zero border that ``packed.padding`` asks for, so it is not copied.
+    has_border : ``x`` already carries the zero border that ``packed.padding`` asks for, so it is not copied.
     """
     whole("x", x, np.float32, 4)
     require(x.shape[3] == packed.channels_in, f"x has {x.shape[3]} channels; the weights take {packed.channels_in}")
-    image = x if bordered else bordered_by(x, packed.padding)
+    image = x if has_border else bordered_by(x, packed.padding)
     out = output(out, (x.shape[0], *packed.extents(*image.shape[1:3]), packed.channels_out), np.float32)
     if out.size:
         to, floor = out.reshape(-1, packed.channels_out), RELU if relu else LINEAR

@@ -35,10 +35,10 @@ class RowTable:
     def __post_init__(self) -> None:
         require(self.format in _STORED, f"format is {self.format!r}; allowed: {', '.join(_STORED)}")
         whole("data", self.data, _STORED[self.format], 2)
-        stored = {"int8": self.width + 8, "int4": (self.width + 1) // 2 + 4}.get(self.format, self.width)
+        row_size = {"int8": self.width + 8, "int4": (self.width + 1) // 2 + 4}.get(self.format, self.width)
         require(
-            self.data.shape[1] == stored,
-            f"data has rows of {self.data.shape[1]}; {self.format} x {self.width} needs {stored}",
+            self.data.shape[1] == row_size,
+            f"data has rows of {self.data.shape[1]}; {self.format} x {self.width} needs {row_size}",
         )
 
     @property
@@ -108,7 +108,7 @@ GRAIN_BAGS = 16
 """Fewest bags worth a thread of their own. [-]"""
 
 
-def _summed(
+def _sum_bags(
     table: RowTable,
     indices: np.ndarray,
     offsets: np.ndarray,
@@ -155,7 +155,7 @@ def embedding_bag(
     """
     whole("offsets", offsets, _INDEX, 1)
     require(offsets.size > 0, f"offsets must rise from 0 to {indices.size}, the number of indices")
-    return _summed(table, indices, offsets, out, distance, threads)
+    return _sum_bags(table, indices, offsets, out, distance, threads)
 
 
 def embedding_lookup(
@@ -167,4 +167,4 @@ def embedding_lookup(
     threads: int | None = None,
 ) -> np.ndarray:
     """``out[b] = row(indices[b])`` in float32: tables with exactly one lookup per bag need no offsets."""
-    return _summed(table, indices, _NONE, out, distance, threads)
+    return _sum_bags(table, indices, _NONE, out, distance, threads)

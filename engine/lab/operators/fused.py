@@ -93,15 +93,15 @@ def conv_pool_rows(lo, hi, source, weights, image, pooling, channels, tile_rows,
     """
     x, pixels, taps, run = source
     height, wide = image
-    window, stride, pooled, columns = pooling
+    window, stride, rows, columns = pooling
     deepest = (tile_rows - 1) * stride + window
     hidden = np.empty((deepest * wide, channels), np.float32)
     flat, row = hidden.reshape(-1), wide * channels
     top = np.empty(row, np.float32)
     r = lo
     while r < hi:
-        line, count = r % pooled, min(tile_rows, hi - r, pooled - r % pooled)
-        start = (r // pooled * height + line * stride) * wide
+        line, count = r % rows, min(tile_rows, hi - r, rows - r % rows)
+        start = (r // rows * height + line * stride) * wide
         depth = ((count - 1) * stride + window) * wide
         part = (x, pixels[start : start + depth], taps, run)
         conv_pixels(0, depth, part, weights, LINEAR, hidden)
@@ -186,12 +186,12 @@ def affine_pool_rows(lo, hi, x, gain, shift, window, stride, lowest, block, out)
     than ``lowest``. ``gain`` and ``shift`` are repeated over as many pixels as a block needs.
     """
     high, wide, channels = x.shape[1], x.shape[2], x.shape[3]
-    pooled, columns = out.shape[1], out.shape[2]
+    rows, columns = out.shape[1], out.shape[2]
     row, row_out = wide * channels, columns * channels
     line = np.empty(((block - 1) * stride + window) * channels, np.float32)
     flat, to = x.reshape(-1), out.reshape(-1)
     for r in range(lo, hi):
-        first = (r // pooled * high + r % pooled * stride) * row
+        first = (r // rows * high + r % rows * stride) * row
         for column in range(0, columns, block):
             count = min(block, columns - column)
             size = ((count - 1) * stride + window) * channels

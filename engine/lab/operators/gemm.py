@@ -59,7 +59,7 @@ def pack_s8(b: np.ndarray) -> Packed:
     """Pack int8 weights [K, N] for :func:`gemm_s32` and :func:`gemm_u8`."""
     whole("b", b, np.int8, 2)
     words = in_panels(b, INT_KIND, np.int8 if INT_KIND == "u8s8" else np.int16)
-    return Packed(INT_KIND, *b.shape, words, padded("sums", b.sum(0, dtype=np.int32), b.shape[1], np.int32))
+    return Packed(INT_KIND, *b.shape, words, pad("sums", b.sum(0, dtype=np.int32), b.shape[1], np.int32))
 
 
 def pack_f32(b: np.ndarray) -> Packed:
@@ -69,27 +69,27 @@ def pack_f32(b: np.ndarray) -> Packed:
 
 
 @kernel
-def panel_rows(a, first, last, right, walked, start, clamp, c):
-    """Rows ``first:last`` of ``a``, K elements from ``walked`` on, times a panel, tuples as the tile has them.
+def panel_rows(a, first, last, right, start_k, start, clamp, c):
+    """Rows ``first:last`` of ``a``, K elements from ``start_k`` on, times a panel, tuples as the tile has them.
 
-    Into the panel's columns of ``c``; where ``walked``, on top of the sums already there.
+    Into the panel's columns of ``c``; where ``start_k``, on top of the sums already there.
     """
     lda, ldc, col = a.shape[1], c.shape[1], start[2]
     row = first
     while row + MR <= last:
         target = (c, row * ldc + col, ldc)
-        _tall((a, row * lda + walked, lda), right, start, clamp, target, (MR, ldc - col), walked > 0)
+        _tall((a, row * lda + start_k, lda), right, start, clamp, target, (MR, ldc - col), start_k > 0)
         row += MR
     while row < last:
         target = (c, row * ldc + col, ldc)
-        _edge((a, row * lda + walked, lda), right, start, clamp, target, (last - row, ldc - col), walked > 0)
+        _edge((a, row * lda + start_k, lda), right, start, clamp, target, (last - row, ldc - col), start_k > 0)
         row += EDGE
 
 
 @kernel
-def piece(k, walked, depth, group):
-    """Elements of K from ``walked`` to walk before the sums are put down: ``depth``, none left shorter than a word."""
-    return depth if k - walked >= depth + group else k - walked
+def piece(k, start_k, depth, group):
+    """Elements of K from ``start_k`` to walk before the sums are put down: ``depth``, none left shorter than a word."""
+    return depth if k - start_k >= depth + group else k - start_k
 
 
 @kernel
@@ -106,16 +106,16 @@ def product_range(lo, hi, a, b, words, k, depth, init, scale, zero, low, high, c
     while lo < hi:
         first, last = rows_of(lo // across, blocks, a.shape[0])
         stop = min(hi, (lo // across + 1) * across)
-        walked = 0
+        start_k = 0
         while True:
-            count = piece(k, walked, depth, group)
-            floor = low if walked + count == k else _FLOOR
+            count = piece(k, start_k, depth, group)
+            floor = low if start_k + count == k else _FLOOR
             for job in range(lo, stop):
                 panel = job % across
-                right = (b, (panel * words + walked // group) * NC, count)
-                panel_rows(a, first, last, right, walked, (init, scale, panel * NC), (zero, floor, high), c)
-            walked += count
-            if walked == k:
+                right = (b, (panel * words + start_k // group) * NC, count)
+                panel_rows(a, first, last, right, start_k, (init, scale, panel * NC), (zero, floor, high), c)
+            start_k += count
+            if start_k == k:
                 break
         lo = stop
 
@@ -177,7 +177,7 @@ def as_rows(a: np.ndarray, kind: str) -> np.ndarray:
     return full
 
 
-def padded(name: str, values: np.ndarray, n: int, dtype: type) -> np.ndarray:
+def pad(name: str, values: np.ndarray, n: int, dtype: type) -> np.ndarray:
     """``values`` [N] followed by zeros up to whole panels."""
     whole(name, values, dtype, 1)
     if values.shape != (n,):
@@ -189,7 +189,7 @@ def padded(name: str, values: np.ndarray, n: int, dtype: type) -> np.ndarray:
     return full
 
 
-def checked(a: np.ndarray, dtype: Any, packed: Packed, kind: str, name: str = "a") -> None:
+def check(a: np.ndarray, dtype: Any, packed: Packed, kind: str, name: str = "a") -> None:
     """Refuse rows that ``packed`` cannot multiply."""
     whole(name, a, dtype, 2)
     if packed.kind != kind:
@@ -200,10 +200,10 @@ def checked(a: np.ndarray, dtype: Any, packed: Packed, kind: str, name: str = "a
 
 def _integer_start(a: np.ndarray, packed: Packed, zero_a: int, bias: np.ndarray | None) -> np.ndarray:
     """Checks, and bias less zero point times column sums."""
-    checked(a, _BYTE, packed, INT_KIND)
+    check(a, _BYTE, packed, INT_KIND)
     if not 0 <= zero_a <= 255:
         require(False, f"zero_a is {zero_a}; allowed: 0 to 255")
-    init = packed.zeros if bias is None else padded("bias", bias, packed.n, np.int32)
+    init = packed.zeros if bias is None else pad("bias", bias, packed.n, np.int32)
     return init - np.int32(zero_a) * packed.sums if zero_a else init
 
 
@@ -243,7 +243,7 @@ def gemm_u8(
     if not 0 <= zero_out <= 255:
         require(False, f"zero_out is {zero_out}; allowed: 0 to 255")
     init = _integer_start(a, packed, zero_a, bias)
-    scales = padded("scale", scale, packed.n, np.float32)
+    scales = pad("scale", scale, packed.n, np.float32)
     out = output(out, (a.shape[0], packed.n), _BYTE)
     zero, low = np.int32(zero_out), np.float32(zero_out if relu else 0)
     return multiply(as_rows(a, INT_KIND), packed, init, out, threads, scales, zero, low, _TOP)
@@ -261,7 +261,7 @@ def gemm_f32(
 
     Error of an element at most ``(K + 1) 2**-24 (|a| @ |b| + |bias|)`` to first order. [-]
     """
-    checked(a, _REAL, packed, "f32")
+    check(a, _REAL, packed, "f32")
     return _float_product(a, packed, bias, relu, out, threads)
 
 
@@ -269,7 +269,7 @@ def _float_product(
     a: np.ndarray, packed: Packed, bias: np.ndarray | None, relu: bool, out: np.ndarray | None, threads: int | None
 ) -> np.ndarray:
     """The float32 product of checked operands, from the bias on."""
-    init = packed.zeros if bias is None else padded("bias", bias, packed.n, np.float32)
+    init = packed.zeros if bias is None else pad("bias", bias, packed.n, np.float32)
     out = output(out, (a.shape[0], packed.n), _REAL)
     return multiply(a, packed, init, out, threads, low=_ZERO if relu else _FLOOR)
 
@@ -282,11 +282,11 @@ def rounded_bits(values: np.ndarray, format: str) -> np.ndarray:
         with np.errstate(over="ignore"):
             return values.astype(np.float16).view(np.uint16)
     bits = values.view(np.uint32)
-    rounded = ((bits + np.uint32(0x7FFF) + ((bits >> 16) & np.uint32(1))) >> 16).astype(np.uint16)
-    return np.where(np.isnan(values), np.uint16(0x7FC0), rounded)
+    code = ((bits + np.uint32(0x7FFF) + ((bits >> 16) & np.uint32(1))) >> 16).astype(np.uint16)
+    return np.where(np.isnan(values), np.uint16(0x7FC0), code)
 
 
-def _widened(bits: np.ndarray) -> np.ndarray:
+def _widen(bits: np.ndarray) -> np.ndarray:
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
@@ -295,7 +295,7 @@ def pack_bf16(b: np.ndarray) -> Packed:
     patterns = isinstance(b, np.ndarray) and b.dtype == np.uint16
     whole("b", b, np.uint16 if patterns else np.float32, 2)
     bits = b if patterns else rounded_bits(b, "bf16")
-    return Packed("bf16", *b.shape, in_panels(bits, "bf16", np.uint16)) if HAS_BF16 else pack_f32(_widened(bits))
+    return Packed("bf16", *b.shape, in_panels(bits, "bf16", np.uint16)) if HAS_BF16 else pack_f32(_widen(bits))
 
 
 def gemm_bf16(
@@ -308,6 +308,6 @@ def gemm_bf16(
 ) -> np.ndarray:
     """``max(a @ b + bias, relu ? 0 : -inf)``: bf16 patterns (uint16) [M, K] -> float32 [M, N]."""
     if not HAS_BF16:
-        return gemm_f32(_widened(whole("a_bits", a_bits, np.uint16, 2)), packed, bias, relu, out, threads)
-    checked(a_bits, np.uint16, packed, "bf16", "a_bits")
+        return gemm_f32(_widen(whole("a_bits", a_bits, np.uint16, 2)), packed, bias, relu, out, threads)
+    check(a_bits, np.uint16, packed, "bf16", "a_bits")
     return _float_product(a_bits, packed, bias, relu, out, threads)

@@ -35,17 +35,17 @@ def exp_below32(x):
 
     Polynomial of Cephes ``expf`` on ``[-ln2/2, ln2/2]``, scaled by the power of two written into the exponent.
     """
-    clipped = _LOW if x < _LOW else x
-    shifted = np.float32(clipped * _LOG2E + _ROUND)
-    n = np.float32(shifted - _ROUND)
-    r = np.float32(np.float32(clipped - n * _LN2_HIGH) - n * _LN2_LOW)
+    value = _LOW if x < _LOW else x
+    magic = np.float32(value * _LOG2E + _ROUND)
+    n = np.float32(magic - _ROUND)
+    r = np.float32(np.float32(value - n * _LN2_HIGH) - n * _LN2_LOW)
     p = np.float32(_E7 * r + _E6)
     p = np.float32(p * r + _E5)
     p = np.float32(p * r + _E4)
     p = np.float32(p * r + _E3)
     p = np.float32(p * r + _E2)
     p = np.float32(p * r * r + r + _ONE)
-    power = np.int32((np.int32(shifted.view(np.int32) - _MAGIC) + _BIAS) << _MANTISSA).view(np.float32)
+    power = np.int32((np.int32(magic.view(np.int32) - _MAGIC) + _BIAS) << _MANTISSA).view(np.float32)
     return _ZERO if x < _LOW else np.float32(p * power)
 
 

@@ -67,11 +67,11 @@ def _lstm_units(gates, c, h_out, c_out):
 
 
 @kernel
-def _gru_units(left, right, h, h_out):
+def _gru_units(lhs, rhs, h, h_out):
     """Next state of every unit from both halves of its gates ``[batch, 3 * hidden]``."""
     units = h.shape[1]
     for n in range(h.shape[0]):
-        a, b = left[n], right[n]
+        a, b = lhs[n], rhs[n]
         for u in range(units):
             update = sigmoid32(np.float32(a[u] + b[u]))
             reset = sigmoid32(np.float32(a[units + u] + b[units + u]))
@@ -80,7 +80,7 @@ def _gru_units(left, right, h, h_out):
             h_out[n, u] = np.float32(np.float32(np.float32(1) - update) * candidate) + carry
 
 
-def _checked(x: np.ndarray, states: tuple[tuple[str, np.ndarray], ...], packed: PackedCell, kind: str) -> None:
+def _check(x: np.ndarray, states: tuple[tuple[str, np.ndarray], ...], packed: PackedCell, kind: str) -> None:
     require(packed.kind == kind, f"packed is a {packed.kind}; allowed: {kind}")
     whole("x", x, np.float32, 2)
     require(x.shape[1] == packed.inputs, f"x has {x.shape[1]} inputs; the cell takes {packed.inputs}")
@@ -93,7 +93,7 @@ def lstm_step(
     x: np.ndarray, h: np.ndarray, c: np.ndarray, packed: PackedCell, *, threads: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Next ``(h, c)`` of an LSTM: ``x`` ``[batch, inputs]``, ``h`` and ``c`` ``[batch, hidden]``, all float32."""
-    _checked(x, (("h", h), ("c", c)), packed, "lstm")
+    _check(x, (("h", h), ("c", c)), packed, "lstm")
     gates = gemm_f32(np.concatenate([x, h], axis=1), packed.products[0], packed.biases[0], threads=threads)
     h_out, c_out = np.empty_like(h), np.empty_like(c)
     _lstm_units(gates, c, h_out, c_out)
@@ -102,7 +102,7 @@ def lstm_step(
 
 def gru_step(x: np.ndarray, h: np.ndarray, packed: PackedCell, *, threads: int | None = None) -> np.ndarray:
     """Next ``h`` of a GRU: ``x`` ``[batch, inputs]``, ``h`` ``[batch, hidden]``, float32."""
-    _checked(x, (("h", h),), packed, "gru")
+    _check(x, (("h", h),), packed, "gru")
     halves = [
         gemm_f32(v, p, b, threads=threads) for v, p, b in zip((x, h), packed.products, packed.biases, strict=True)
     ]

@@ -38,7 +38,7 @@ def _share(value, scale, top):
 
 
 @inner(fastmath={"reassoc", "nsz"})
-def _raised(row, scale, top, to):
+def _exponentials(row, scale, top, to):
     """``exp(scale * (row - top))`` into ``to`` and its sum, added in the order of :func:`row_sum`."""
     total = np.float32(0)
     for c in range(row.size):
@@ -53,7 +53,7 @@ def softmax_rows(lo, hi, x, scale, out):
     """Rows ``[lo, hi)``: ``exp(scale * (x - max)) / sum``."""
     for r in range(lo, hi):
         row, to = x[r], out[r]
-        share = np.float32(np.float32(1) / _raised(row, scale, row_max(row), to))
+        share = np.float32(np.float32(1) / _exponentials(row, scale, row_max(row), to))
         for c in range(row.size):
             to[c] *= share
 

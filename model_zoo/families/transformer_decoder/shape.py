@@ -63,7 +63,7 @@ class Shape:
             tag = ""
             for i, of in enumerate(among):
                 peers = [peer for peer in self.layers if of is None or peer[of] == layer[of]]
-                if layer[i] and len({other[i] for other in peers}) > 1:
+                if layer[i] and len({peer[i] for peer in peers}) > 1:
                     tag += f"-{words[i]}{layer[i]}"
             tags[layer] = tag
         return tags

@@ -8,7 +8,7 @@ import pytest
 from engine.cli.main import main
 from engine.lab.host.calibrate import device_of
 from engine.lab.host.measure import Bounds, MeasureError, MeasurementCancelled
-from engine.lab.host.measure.network import measure_workload, predicted
+from engine.lab.host.measure.network import measure_workload, predict
 from hardware_specs.catalog import default_catalog
 from model_zoo import default_zoo
 from tests.catalog.onnx_files import FLOAT, INT64, conv, model, node
@@ -69,7 +69,7 @@ def test_more_requests_take_longer_measured_and_predicted(folder):
 
 def test_the_prediction_is_the_cpu_models_own(folder):
     flops = 2 * 64 * 1024 * 1024
-    seconds = predicted(DEVICE, "wide", 64, 1)
+    seconds = predict(DEVICE, "wide", 64, 1)
     assert flops / ROOFLINE.fp32 < seconds < 3 * flops / ROOFLINE.fp32
 
 

@@ -72,14 +72,14 @@ def product(m: int, k: int, n: int, precision: str, threads: int) -> Case:
     """Rows [m, k] times weights [k, n]: float32 sums, or 8-bit codes of them where both sides are codes."""
     a, w = noise(m, k), noise(k, n, scale=1.0 / np.sqrt(k))
     exact = a[: few_rows(m, 2.0 * k * n)].astype(np.float64) @ w.astype(np.float64)
-    name, run, (read, stored, written), step, zero = _PRODUCTS[precision](a, w, threads, exact)
+    name, run, (read, weight, write), step, zero = _PRODUCTS[precision](a, w, threads, exact)
 
     def check(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return (y[: len(exact)].astype(np.float64) - zero) * step, exact
 
-    touched = m * k * read + k * n * stored + m * n * written
+    traffic = m * k * read + k * n * weight + m * n * write
     library = partial(np.matmul, a, w, out=np.empty((m, n), np.float32))
-    return Case(name, run, check, library, 2.0 * m * k * n, touched, precision)
+    return Case(name, run, check, library, 2.0 * m * k * n, traffic, precision)
 
 
 _Product = tuple[str, Callable[[], Any], tuple[float, float, float], float, int]

@@ -69,9 +69,9 @@ class Rates:
     read_s: float
     store_s: float
 
-    def stream(self, read: float, stored: float) -> float:
+    def stream(self, read: float, write: float) -> float:
         """Time of so many elements. [s]"""
-        return read * self.read_s + stored * self.store_s
+        return read * self.read_s + write * self.store_s
 
 
 @dataclass(frozen=True)
@@ -175,29 +175,29 @@ def _calls(block: FusedBlock, device: Device) -> tuple[tuple[Callable[[], Any], 
         return noise
 
     x = like(block.batch, block.side, block.side, block.channels)
-    pooled: dict[str, Any] = {"window": block.window, "stride": block.stride, "threads": 1}
+    pooling: dict[str, Any] = {"window": block.window, "stride": block.stride, "threads": 1}
     if block.conv:
         filters, kernel, stride, pad = block.conv
         packed = pack_conv(like(filters, block.channels, kernel, kernel), stride=stride, padding=pad)
         wide_in = conv(x, packed, threads=1)
         hidden = (like(*wide_in.shape), like(*wide_in.shape))
-        out = max_pool(wide_in, **pooled)
+        out = max_pool(wide_in, **pooling)
         rows = tile_rows(_ops(block), tile_cache(device))
         first = partial(conv, x, packed, out=hidden[0], threads=1)
-        deep = partial(conv_relu_pool_depth_first, x, packed, tile_rows=rows, out=out, **pooled)
+        deep = partial(conv_relu_pool_depth_first, x, packed, tile_rows=rows, out=out, **pooling)
     elif block.normalised:
         wide_in, hidden = x, (like(*x.shape), like(*x.shape))
-        out, affine = max_pool(x, **pooled), (like(block.channels), like(block.channels))
+        out, affine = max_pool(x, **pooling), (like(block.channels), like(block.channels))
         first = partial(batch_norm, x, *affine, out=hidden[0], threads=1)
-        deep = partial(max_pool, x, affine=affine, out=out, **pooled)
+        deep = partial(max_pool, x, affine=affine, out=out, **pooling)
     else:
         wide_in, hidden, first = x, (like(*x.shape),), lambda: x
-        out = max_pool(x, **pooled)
-        deep = partial(max_pool, x, relu=True, out=out, **pooled)
+        out = max_pool(x, **pooling)
+        deep = partial(max_pool, x, relu=True, out=out, **pooling)
     apart = out.copy()
 
     def wide() -> np.ndarray:
-        return max_pool(activate(first(), "relu", out=hidden[-1], threads=1), out=apart, **pooled)
+        return max_pool(activate(first(), "relu", out=hidden[-1], threads=1), out=apart, **pooling)
 
     if not np.array_equal(wide(), deep()):
         raise AssertionError(f"{block.title}: depth first and breadth first differ")
@@ -216,15 +216,15 @@ def measure_block(
     block = BLOCKS[name]
     calls, size = _calls(block, device)
     result: list[list[float]] = [[] for _ in calls]
-    started = perf_counter()
-    while len(result[0]) < rounds and (len(result[0]) < 5 or perf_counter() - started < limit_s):
+    begin = perf_counter()
+    while len(result[0]) < rounds and (len(result[0]) < 5 or perf_counter() - begin < limit_s):
         for call, times in zip(calls, result, strict=True):
             start = thread_time()
             call()
             times.append(thread_time() - start)
         if progress is not None and progress(len(result[0]), rounds) is False:
             raise MeasurementCancelled
-    read, copied = (float(np.median(times)) / size for times in result[2:])
-    rates = Rates(read, max(copied - read, 0.0))
+    read, copy = (float(np.median(times)) / size for times in result[2:])
+    rates = Rates(read, max(copy - read, 0.0))
     wide, deep = predicted_times(device, block, rates)
     return FusedRun(name, block.title, Spread(tuple(result[0])), Spread(tuple(result[1])), rates, wide, deep)

@@ -7,7 +7,7 @@ from engine.devices.common.job import Job
 from engine.devices.cpu import family
 from engine.lab.host.calibrate import device_of, host
 from engine.lab.host.measure.fused import FusedRun, measure_block
-from engine.lab.host.measure.run import Bounds, KernelRun, measure_kernel, offered
+from engine.lab.host.measure.run import Bounds, KernelRun, kernel_for, measure_kernel
 from engine.lab.numerics.trained import WideDeepStudy, wide_deep_study
 from engine.lab.probe import MeasuredRoofline
 from engine.lab.timing import Progress
@@ -40,15 +40,15 @@ def kernel(
     name: str, shape: tuple[int, ...], precision: str, threads: int, repeats: int, bounds: Bounds, progress: Progress
 ) -> KernelShown:
     """One kernel, the host probed first (once a process). A measurement beside an estimate."""
-    entry = offered(name, shape, precision, threads, bounds)  # before a probe that takes seconds
+    entry = kernel_for(name, shape, precision, threads, bounds)  # before a probe that takes seconds
     roofline, profile = host()
     run = measure_kernel(
         name, shape, precision, threads, repeats=repeats, bounds=bounds, roofline=roofline, progress=progress
     )
-    predicted = None
+    estimate = None
     if entry.op is not None:
-        predicted = predict_op(device_of(roofline, profile), entry.op(shape), precision, threads)
-    return KernelShown(run, roofline, predicted)
+        estimate = predict_op(device_of(roofline, profile), entry.op(shape), precision, threads)
+    return KernelShown(run, roofline, estimate)
 
 
 def block(name: str, bounds: Bounds, progress: Progress) -> FusedRun:

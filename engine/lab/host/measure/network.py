@@ -105,9 +105,9 @@ def _feeds(session: Any, batch: int, length: int) -> dict[str, np.ndarray]:
     rng, feeds = np.random.default_rng(7), {}
     inputs = session.get_inputs()
     for feed in inputs:
-        named = any(str(axis).lower() in _BATCH for other in inputs for axis in other.shape)
+        hints = any(str(axis).lower() in _BATCH for peer in inputs for axis in peer.shape)
         shape = [
-            axis if isinstance(axis, int) else batch if (str(axis).lower() in _BATCH if named else at == 0) else length
+            axis if isinstance(axis, int) else batch if (str(axis).lower() in _BATCH if hints else at == 0) else length
             for at, axis in enumerate(feed.shape)
         ]
         if feed.type in _FLOATS:
@@ -119,7 +119,7 @@ def _feeds(session: Any, batch: int, length: int) -> dict[str, np.ndarray]:
     return feeds
 
 
-def predicted(device: Device, workload: str, batch: int, threads: int, zoo: Zoo | None = None) -> float:
+def predict(device: Device, workload: str, batch: int, threads: int, zoo: Zoo | None = None) -> float:
     """Time of a request that the CPU model expects on a device. [s] An estimate.
 
     Unsupported or ScenarioError where it prices no such network.
@@ -167,10 +167,10 @@ def measure_workload(
         run()
     except Exception as error:  # the library's, whatever the file asks of it
         raise MeasureError(f"{path.name} stopped: {_line(error)}") from None
-    timed = sample(run, clock_for(threads), repeats, bounds.seconds, progress)
-    expected, reason = None, ""
+    spread = sample(run, clock_for(threads), repeats, bounds.seconds, progress)
+    estimate, reason = None, ""
     try:
-        expected = predicted(device(), workload, batch, threads, zoo) if device else None
+        estimate = predict(device(), workload, batch, threads, zoo) if device else None
     except (Unsupported, ScenarioError) as error:
         reason = str(error)
-    return NetworkRun(workload, batch, threads, runtime, timed, expected, reason)
+    return NetworkRun(workload, batch, threads, runtime, spread, estimate, reason)

@@ -34,8 +34,8 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 def _conv64(x: np.ndarray, w: np.ndarray, stride: int, pad: int, rows: int) -> np.ndarray:
     """First output pixels of a convolution in float64, channels last: [rows, OC]."""
-    edged = np.pad(x[0].astype(np.float64), ((pad, pad), (pad, pad), (0, 0)))
-    view = np.lib.stride_tricks.sliding_window_view(edged, w.shape[2:], axis=(0, 1))[::stride, ::stride]
+    image = np.pad(x[0].astype(np.float64), ((pad, pad), (pad, pad), (0, 0)))
+    view = np.lib.stride_tricks.sliding_window_view(image, w.shape[2:], axis=(0, 1))[::stride, ::stride]
     spots = np.unravel_index(np.arange(rows), view.shape[:2])
     return np.einsum("pckl,ockl->po", view[spots], w.astype(np.float64))
 
@@ -51,8 +51,8 @@ def convolve(spatial: tuple[int, int], channels: int, filters: int, window: int,
     out_shape = tuple((n + 2 * pad - window) // stride + 1 for n in spatial)
     if min(out_shape) < 1:
         raise MeasureError(f"spatial is {spatial}; allowed: at least the window {window} less its padding")
-    edged = np.pad(noise(1, *spatial, channels), ((0, 0), (pad, pad), (pad, pad), (0, 0)))  # as the one before wrote it
-    x = edged[:, pad : pad + spatial[0], pad : pad + spatial[1]]
+    image = np.pad(noise(1, *spatial, channels), ((0, 0), (pad, pad), (pad, pad), (0, 0)))  # as the one before wrote it
+    x = image[:, pad : pad + spatial[0], pad : pad + spatial[1]]
     w = noise(filters, channels, window, window, scale=1 / np.sqrt(window**2 * channels))
     flop_per_pixel = 2.0 * window**2 * channels * filters
     exact = _conv64(x, w, stride, pad, min(few_rows(prod(out_shape), flop_per_pixel), 512))
@@ -62,7 +62,7 @@ def convolve(spatial: tuple[int, int], channels: int, filters: int, window: int,
 
     size = 4.0 * (x.size + w.size + prod(out_shape) * filters)
     packed, out = pack_conv(w, stride=stride, padding=pad), np.empty((1, *out_shape, filters), np.float32)
-    run = partial(conv, edged, packed, bordered=True, out=out, threads=threads)
+    run = partial(conv, image, packed, has_border=True, out=out, threads=threads)
     return Case("conv", run, check, None, prod(out_shape) * flop_per_pixel, size, "fp32")
 
 
@@ -100,10 +100,10 @@ def lookup(bags: int, lookups: int, rows: int, width: int, precision: str, threa
         real = values.astype(np.float64)[ids[turn[0]] % len(values)]
         return y, real.reshape(bags, lookups, width).sum(axis=1)
 
-    touched = bags * (lookups * width * _ROW_BYTES[precision] + 4.0 * width)
+    traffic = bags * (lookups * width * _ROW_BYTES[precision] + 4.0 * width)
     name = "embedding_lookup" if lookups == 1 else "embedding_bag"
     flops = float(bags * lookups * width) if lookups > 1 else 0.0
-    return Case(f"{name} {precision}", run, check, None, flops, touched, precision)
+    return Case(f"{name} {precision}", run, check, None, flops, traffic, precision)
 
 
 def binary(m: int, k: int, n: int, threads: int) -> Case:
@@ -117,11 +117,11 @@ def binary(m: int, k: int, n: int, threads: int) -> Case:
 
     def beside(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The first rows of a result, and what they should be: made only for who compares."""
-        left, right = (np.unpackbits(v, axis=1).astype(np.float64) for v in (x[:rows], weights))
-        return y[:rows], left @ (1 - right).T + (1 - left) @ right.T
+        lhs, rhs = (np.unpackbits(v, axis=1).astype(np.float64) for v in (x[:rows], weights))
+        return y[:rows], lhs @ (1 - rhs).T + (1 - lhs) @ rhs.T
 
-    run, touched = partial(binary_counts, x, pack_binary(weights), threads), (m * k + k * n) / 8 + 4.0 * m * n
-    return Case("binary_fc", run, beside, None, 2.0 * m * k * n, touched, "binary")
+    run, traffic = partial(binary_counts, x, pack_binary(weights), threads), (m * k + k * n) / 8 + 4.0 * m * n
+    return Case("binary_fc", run, beside, None, 2.0 * m * k * n, traffic, "binary")
 
 
 def recurrent(kind: str, batch: int, inputs: int, hidden: int, threads: int) -> Case:
@@ -189,7 +189,7 @@ def normalise(rows: int, columns: int, threads: int) -> Case:
     return Case("layer_norm", run, lambda y: (y[: len(wide)], exact), None, 7.0 * x.size, 8.0 * x.size, "fp32")
 
 
-def quantised(rows: int, columns: int, threads: int) -> Case:
+def quantiser(rows: int, columns: int, threads: int) -> Case:
     """Float32 to 8-bit codes, one scale."""
     x = noise(rows, columns)
     step, out = float(np.float32(np.abs(x).max() / 127)), np.empty(x.shape, np.int8)

@@ -19,12 +19,12 @@ class MeasuringProcess(WorkerProcess):
         """
         given_up = []
 
-        def asked(done: int, of: int) -> bool:
-            given_up[:] = [progress is not None and progress(done, of) is False]
+        def report(count: int, of: int) -> bool:
+            given_up[:] = [progress is not None and progress(count, of) is False]
             return not given_up[0]
 
         try:
-            return self.call(job, *args, progress=asked)
+            return self.call(job, *args, progress=report)
         except TimeoutError:
             if any(given_up):
                 raise MeasurementCancelled from None

@@ -128,7 +128,7 @@ _LIST = (
     ),
     NamedKernel(
         "quantise", "Quantise to 8 bits", ("rows", "columns"), (512, 4096), ("int8",),
-        lambda s, p, t: operators.quantised(*s, t), None, lambda s: 24.0 * math.prod(s), lambda s: float(math.prod(s)),
+        lambda s, p, t: operators.quantiser(*s, t), None, lambda s: 24.0 * math.prod(s), lambda s: float(math.prod(s)),
     ),
     NamedKernel(
         "hash", "Feature hashing", ("samples", "fields"), (4096, 26), _FP32,
@@ -152,17 +152,17 @@ def shape_of(kernel: NamedKernel, text: str | None) -> tuple[int, ...]:
     """Shape printed as ``512x1024x1024``; the kernel's default where nothing is given."""
     if not text:
         return kernel.default
-    wanted = "x".join(kernel.labels)
+    axes = "x".join(kernel.labels)
     parts = text.lower().replace("×", "x").split("x")
     if len(parts) != len(kernel.labels) or not all(part.strip().isdecimal() and len(part) < 12 for part in parts):
         raise MeasureError(
-            f"shape is {text[:60]!r}; {kernel.name} takes {wanted}, as {'x'.join(map(str, kernel.default))}"
+            f"shape is {text[:60]!r}; {kernel.name} takes {axes}, as {'x'.join(map(str, kernel.default))}"
         )
     shape = tuple(int(part) for part in parts)
     for label, extent in zip(kernel.labels, shape, strict=True):
-        most = 100_000_000 if label == "rows" else _MOST
-        if not 1 <= extent <= most:
-            raise MeasureError(f"{label} is {extent:,}; allowed: 1 to {most:,}")
+        limit = 100_000_000 if label == "rows" else _MOST
+        if not 1 <= extent <= limit:
+            raise MeasureError(f"{label} is {extent:,}; allowed: 1 to {limit:,}")
     return shape
 
 
@@ -181,20 +181,20 @@ def host_roofline() -> MeasuredRoofline:
     return Prober().roofline()
 
 
-def roofs(roofline: MeasuredRoofline, precision: str, threads: int, touched: float) -> tuple[float, str, float]:
-    """Compute roof of a format on some threads, and the level and bandwidth that ``touched`` bytes come from.
+def roofs(roofline: MeasuredRoofline, precision: str, threads: int, size: float) -> tuple[float, str, float]:
+    """Compute roof of a format on some threads, and the level and bandwidth that ``size`` bytes come from.
 
     Formats without arithmetic of their own are widened and multiplied as FP32, hence its peak. [FLOP/s], [B/s]
     """
-    known = {"int8": roofline.int8, "bf16": roofline.bf16, "binary": roofline.binary}
-    rate = known.get(precision) or roofline.fp32
+    peaks = {"int8": roofline.int8, "bf16": roofline.bf16, "binary": roofline.binary}
+    rate = peaks.get(precision) or roofline.fp32
     levels = (
         ("L1", roofline.caches.l1 * threads, roofline.l1 * threads),
         ("L2", roofline.caches.l2 * threads, roofline.l2 * threads),
         ("L3", roofline.caches.l3, roofline.l3 * threads),
     )
     for name, capacity, bandwidth in levels:
-        if touched <= capacity:
+        if size <= capacity:
             return rate * threads, name, bandwidth
     return rate * threads, "DRAM", roofline.dram if threads == 1 else max(roofline.dram, roofline.dram_all)
 
@@ -270,19 +270,19 @@ def allowed_threads(threads: int) -> int:
     return threads
 
 
-def offered(name: str, shape: tuple[int, ...], precision: str, threads: int, bounds: Bounds) -> NamedKernel:
+def kernel_for(name: str, shape: tuple[int, ...], precision: str, threads: int, bounds: Bounds) -> NamedKernel:
     """The kernel of that name; MeasureError where it is not offered in that format, on those threads or so large."""
     entry = kernel_named(name)
     if precision not in entry.precisions:
         raise MeasureError(f"precision is {precision[:20]!r}; allowed for {name}: {', '.join(entry.precisions)}")
     allowed_threads(threads)
-    for what, value, most, unit in (
+    for label, value, cap, unit in (
         ("buffers", entry.need(shape), bounds.bytes, "GB"),
         ("work", entry.work(shape), bounds.flops, "GFLOP"),
     ):
-        if value > most:
-            need, limit = f"{value / 1e9:,.3g} {unit}", f"{most / 1e9:,.3g} {unit}"
-            raise MeasureError(f"shape {'x'.join(map(str, shape))} needs {need} of {what}; allowed: {limit}")
+        if value > cap:
+            need, limit = f"{value / 1e9:,.3g} {unit}", f"{cap / 1e9:,.3g} {unit}"
+            raise MeasureError(f"shape {'x'.join(map(str, shape))} needs {need} of {label}; allowed: {limit}")
     return entry
 
 
@@ -307,13 +307,13 @@ def measure_kernel(
         ``progress`` returned False.
     """
     bounds = bounds or Bounds()
-    case = offered(name, shape, precision, threads, bounds).make(shape, precision, threads)
+    case = kernel_for(name, shape, precision, threads, bounds).make(shape, precision, threads)
     error = relative_error(case)
     clock = clock_for(threads)
-    timed = sample(case.run, clock, repeats, bounds.seconds, progress)
+    spread = sample(case.run, clock, repeats, bounds.seconds, progress)
     library = sample(case.library, clock, 5, bounds.seconds / 3) if case.library and threads == 1 else None
     roof: tuple[float | None, str, float | None] = (None, "", None)
     if roofline is not None and (precision != "binary" or roofline.binary):
         roof = roofs(roofline, case.precision, threads, case.bytes)
-    figures = timed, case.flops, case.bytes, error, library
+    figures = spread, case.flops, case.bytes, error, library
     return KernelRun(name, case.kernel, shape, precision, threads, jit.isa(), *figures, *roof)

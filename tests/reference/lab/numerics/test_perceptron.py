@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from engine.lab.numerics.perceptron import backward, drawn, forward
+from engine.lab.numerics.perceptron import backward, forward, random_layers
 
 
 def test_slopes_are_those_of_finite_differences():
     rng = np.random.default_rng(0)
-    layers = [(w.astype(np.float64), b.astype(np.float64)) for w, b in drawn(rng, (8, 12, 12, 10))]
+    layers = [(w.astype(np.float64), b.astype(np.float64)) for w, b in random_layers(rng, (8, 12, 12, 10))]
     x, labels = rng.normal(0, 1, (5, 8)), rng.integers(0, 10, 5)
 
     def loss():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.kernels.jit import JIT_ENABLED
-from engine.lab.numerics.criteo import FIELDS, NUMERIC, VOCABULARY, clicks, normalised
+from engine.lab.numerics.criteo import FIELDS, NUMERIC, VOCABULARY, clicks, normalise
 from engine.lab.numerics.metrics import auc, log_loss
 from engine.lab.numerics.wide_deep import Prepared, WideDeep, prepare, probabilities, train
 from engine.lab.numerics.wide_deep_serving import (
@@ -49,14 +49,14 @@ def held_out() -> tuple[np.ndarray, Prepared]:
 def test_clicks_are_seeded_and_shaped_like_criteo():
     one, again, other = clicks(5000), clicks(5000), clicks(5000, seed=1)
     assert np.array_equal(one.ids, again.ids)
-    assert np.array_equal(one.clicked, again.clicked)
+    assert np.array_equal(one.labels, again.labels)
     assert not np.array_equal(one.ids, other.ids)
     assert one.ids.shape == (5000, FIELDS) == (5000, len(VOCABULARY))
     assert one.counts.shape == (5000, NUMERIC)
     assert one.ids.min() >= 0
     assert one.ids.max() < 2**32
     assert one.counts.min() >= 0
-    assert 0.22 < one.clicked.mean() < 0.29
+    assert 0.22 < one.labels.mean() < 0.29
 
 
 def test_categories_follow_zipf_and_hashing_collides():
@@ -74,10 +74,10 @@ def test_training_learns_what_is_there():
     model, _ = fitted()
     _, rows = held_out()
     p = probabilities(model, rows)
-    base = np.full(len(p), rows.clicked.mean())
-    assert auc(rows.clicked, p) > 0.74
-    assert log_loss(rows.clicked, p) < log_loss(rows.clicked, base) - 0.05
-    assert abs(p.mean() - rows.clicked.mean()) < 0.02
+    base = np.full(len(p), rows.labels.mean())
+    assert auc(rows.labels, p) > 0.74
+    assert log_loss(rows.labels, p) < log_loss(rows.labels, base) - 0.05
+    assert abs(p.mean() - rows.labels.mean()) < 0.02
 
 
 def test_fp32_server_equals_numpy():
@@ -134,7 +134,7 @@ def test_int8_server_equals_the_published_formulas(name):
     model, calibration = fitted()
     ids, rows = held_out()
     got = serve_int8(model, calibration, SCHEMES[name])(ids[:3000], rows.numbers[:3000])
-    some = Prepared(rows.buckets[:3000], rows.numbers[:3000], rows.clicked[:3000])
+    some = Prepared(rows.buckets[:3000], rows.numbers[:3000], rows.labels[:3000])
     exact = twin(model, calibration, SCHEMES[name], some)
     off = np.abs(got - exact)
     # numbers are scaled in FP32 here and in float64 there: a code on the edge may differ by one
@@ -148,9 +148,9 @@ def test_int8_loses_less_than_half_a_percent_of_accuracy(name):
     model, calibration = fitted()
     ids, rows = held_out()
     exact, low = probabilities(model, rows), serve_int8(model, calibration, SCHEMES[name])(ids, rows.numbers)
-    right = [float(((p > 0.5) == rows.clicked).mean()) for p in (exact, low)]
+    right = [float(((p > 0.5) == rows.labels).mean()) for p in (exact, low)]
     assert 100 * (right[0] - right[1]) < 0.5
-    assert auc(rows.clicked, exact) - auc(rows.clicked, low) < 0.003
+    assert auc(rows.labels, exact) - auc(rows.labels, low) < 0.003
     assert 0 < np.abs(exact - low).max() < 0.1  # it is INT8
 
 
@@ -206,11 +206,11 @@ def test_nothing_is_answered_for_nothing_and_mistakes_are_named():
     with pytest.raises(NumericsError, match="rows is 10; allowed: at least one batch"):
         train(clicks(10))
     with pytest.raises(NumericsError, match="calibration rows is 0"):
-        serve_int8(model, Prepared(calibration.buckets[:0], calibration.numbers[:0], calibration.clicked[:0]))
+        serve_int8(model, Prepared(calibration.buckets[:0], calibration.numbers[:0], calibration.labels[:0]))
 
 
 def test_counts_become_numbers_between_nought_and_one():
     counts = np.array([[0, 5], [9, 500]])
-    found = normalised(counts, np.array([9, 5]))
+    found = normalise(counts, np.array([9, 5]))
     assert found.dtype == np.float32
     assert found.tolist() == [[0.0, 1.0], [1.0, 1.0]]

@@ -88,7 +88,7 @@ def test_borders_replace_the_padding_copy():
     x, w, bias = draw(np.random.default_rng(4), (8, 6), 5, 5, (3, 3))
     packed = pack_conv(w, bias, padding=1)
     first = conv(x, packed, relu=True)
-    bordered = conv(bordered_by(x, 1), packed, relu=True, bordered=True)
+    bordered = conv(bordered_by(x, 1), packed, relu=True, has_border=True)
     assert np.array_equal(bordered, first)
 
 
