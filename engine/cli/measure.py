@@ -73,7 +73,7 @@ def _trained(args: argparse.Namespace) -> Answer:
         "held_out": study.held_out,
         "base_accuracy": study.base,
         "gain": study.gain(batch),
-        "accuracy_lost": {q.precision: study.lost(q.precision) for q in study.quality[1:]},
+        "accuracy_lost": {q.precision: study.accuracy_loss(q.precision) for q in study.quality[1:]},
         "quality": [asdict(q) for q in study.quality],
         "speed": [
             {
@@ -151,7 +151,7 @@ def plan(args: argparse.Namespace) -> Answer:
         "study": args.study,
         "metric": workflow.METRIC,
         "bound": found.bound,
-        "met": found.met,
+        "met": found.holds,
         "untouched_loss": found.untouched_loss,
         "precision": dict(found.plan.precision),
         "reference_time_s": found.plan.reference_time,
@@ -163,7 +163,7 @@ def plan(args: argparse.Namespace) -> Answer:
     }
     sentences = [
         f"{workflow.TITLE}: {workflow.METRIC} at most {100 * found.bound:g}%",
-        f"{'met' if found.met else 'not met'}; on data no step has seen: {100 * found.untouched_loss:.4g}%",
+        f"{'met' if found.holds else 'not met'}; on data no step has seen: {100 * found.untouched_loss:.4g}%",
         f"{report.workload_name} on {report.system_name}: {amount(report.latency_s, 's')}",
         f"error band: {told(report.error_band)}",
     ]

@@ -14,8 +14,8 @@ def rows() -> list[Row]:
     device, result = device_of(*host()), []
     for name in BLOCKS:
         run = measure_block(name, device, rounds=21, limit_s=5.0)
-        ratio = run.gain / run.predicted
+        ratio = run.gain / run.predicted_gain
         met = bool(run.gain > 1 and 0.75 <= ratio <= 1.25)
-        against = f"predicted {run.predicted:.2f} x"
+        against = f"predicted {run.predicted_gain:.2f} x"
         result.append(row(f"depth first: {run.title}", run.gain, "x", against, ratio, "gain > 1, 0.75 to 1.25", met))
     return result

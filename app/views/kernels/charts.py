@@ -53,7 +53,7 @@ def speedups(runs: Sequence[FusedRun], dark: bool) -> Figure:
     """Gain of blocks depth first: a filled dot measured, an open diamond predicted, and where neither way is faster."""
     rivals = [
         (word, gains, [hover(run.title, f"{word} {fmt.times(gain)}") for run, gain in zip(runs, gains)])
-        for word, gains in (("measured", [r.gain for r in runs]), ("predicted", [r.predicted for r in runs]))
+        for word, gains in (("measured", [r.gain for r in runs]), ("predicted", [r.predicted_gain for r in runs]))
     ]
     x = span(texts.GAIN_AXIS, 0, max(max(gains) for _, gains, _ in rivals) * 1.08)
     return against([two_lines(run.title, fmt.times(run.gain)) for run in runs], rivals, x, dark, start=1)

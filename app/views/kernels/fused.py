@@ -44,14 +44,14 @@ def _measure(name: str, at: int, bar: Any) -> FusedRun | str:
 
 def _show(rows: list[FusedRun]) -> None:
     faster = sum(run.gain > 1 for run in rows)
-    close = sum(abs(run.gain / run.predicted - 1) <= 0.25 for run in rows)
+    close = sum(abs(run.gain / run.predicted_gain - 1) <= 0.25 for run in rows)
     answer = texts.MEASURED_ANSWER.format(faster=faster, count=len(rows), close=close)
     with parts.card(texts.ON_THIS_HOST, answer, charts.speedups(rows, parts.dark()), "fused-host"):
         frame = pd.DataFrame(
             {
                 "Block": [run.title for run in rows],
                 "Gain, measured": [run.gain for run in rows],
-                "Gain, predicted": [run.predicted for run in rows],
+                "Gain, predicted": [run.predicted_gain for run in rows],
                 "Breadth first (ms)": [fmt.MILLISECOND(run.breadth.median) for run in rows],
                 "Predicted (ms)": [fmt.MILLISECOND(run.predicted_breadth_s) for run in rows],
                 "Depth first (ms)": [fmt.MILLISECOND(run.depth.median) for run in rows],

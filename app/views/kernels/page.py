@@ -64,7 +64,7 @@ def run(choice: KernelChoice) -> None:
 
 def headline(result: KernelShown) -> None:
     """One sentence and four numbers."""
-    run, model_s = result.run, result.predicted
+    run, model_s = result.run, result.estimate_s
     entry = KERNELS[run.kernel]
     shape = " × ".join(f"{extent:,}" for extent in run.shape)
     sentence = f"**{fmt.seconds(run.time.median)}** for a {entry.title.lower()} of {shape}"
@@ -105,8 +105,8 @@ def under_roofs(result: KernelShown) -> None:
             st.caption(texts.NO_ROOF)
         return
     spots = {"measured": run.rate}
-    if result.predicted:
-        spots["predicted"] = run.flops / result.predicted
+    if result.estimate_s:
+        spots["predicted"] = run.flops / result.estimate_s
     if run.library:
         spots["numpy FP32"] = run.flops / run.library.median
     threads = run.threads
@@ -153,7 +153,7 @@ def _exports() -> Files | None:
     result = _last_result()
     if result is None:
         return None
-    data = result.run.to_dict() | {"predicted_s": result.predicted, "roofline": asdict(result.roofline)}
+    data = result.run.to_dict() | {"predicted_s": result.estimate_s, "roofline": asdict(result.roofline)}
     return {"Run, JSON": (f"kernel-{result.run.kernel}", lambda: data)}
 
 

@@ -10,7 +10,7 @@ from app.shared import boundary, cached, link, parts
 from app.shared import formats as fmt
 from app.shared.widgets.choices import choose, number
 from app.views.numerics import charts, texts, trained
-from engine.lab.numerics.study import TENSORS, FormatLoss, points, stored
+from engine.lab.numerics.study import TENSORS, FormatLoss, in_format, points
 from engine.lab.numerics.workflow import BOUND, METRIC, WORKLOAD, WorkflowResult, in_scenario, study
 from engine.resolve.choices import default_scenario
 from engine.scenario.fields import field
@@ -42,7 +42,7 @@ def curve(name: str, target_db: float, choice: FormatLoss) -> None:
 
 def before_after(name: str, format: str) -> None:
     """Distribution of the values."""
-    values = stored(name, format)
+    values = in_format(name, format)
     answer = texts.BEFORE_AFTER_ANSWER.format(
         sqnr=fmt.digits3(values.point.sqnr_db), largest=fmt.digits3(values.point.largest)
     )
@@ -88,9 +88,9 @@ def plan_result(result: WorkflowResult, say: Callable[[str], object]) -> None:
     answer = texts.MEASURED_ANSWER.format(
         wide=wide, layers=sum(not op.startswith("table") for op in result.plan.precision), outcome=outcome
     )
-    if not result.met:
+    if not result.holds:
         answer = texts.NO_MEASURED_PLAN.format(bound=100 * result.bound)
-        if result.plan.met:
+        if result.plan.holds:
             answer += texts.HELD_OUT_MISSED.format(loss=outcome)
     say(answer)
     rows = pd.DataFrame(
@@ -125,7 +125,7 @@ def show() -> None:
     parts.bar(parts.report_now(), "numerics")  # none where the pair can't run: formats don't need the scenario
     best = next((p for p in points(name) if p.sqnr_db >= target_db), None)
     st.markdown(f"{charts.answer(name, target_db, best)}.")
-    parts.beside(lambda: curve(name, target_db, stored(name, format).point), lambda: before_after(name, format))
+    parts.beside(lambda: curve(name, target_db, in_format(name, format).point), lambda: before_after(name, format))
     measured_plan()
     trained.trained_here()
     st.caption(texts.CAPTION.format(help=field("precision").help))

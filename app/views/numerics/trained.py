@@ -30,7 +30,7 @@ def _result() -> WideDeepStudy | None:
 
 def _wide_deep(study: WideDeepStudy) -> None:
     plain, paper = study.quality[:2]
-    answer = texts.WIDE_DEEP_ANSWER.format(gain=fmt.times(study.gain(512)), lost=100 * study.lost())
+    answer = texts.WIDE_DEEP_ANSWER.format(gain=fmt.times(study.gain(512)), lost=100 * study.accuracy_loss())
     answer += f"answers, {plain.auc - paper.auc:.5f} of AUC"
     fig = charts.layer_errors(study.quality[1:3], parts.dark())
     with parts.card(texts.WIDE_DEEP, answer, fig, "wide-deep-layers"):

@@ -90,7 +90,7 @@ def points(name: str) -> tuple[FormatLoss, ...]:
 
 
 @lru_cache(maxsize=32)
-def stored(name: str, label: str) -> Stored:
+def in_format(name: str, label: str) -> Stored:
     """A tensor in one format. NumericsError for an unknown format."""
     candidates = _candidates()
     if label not in candidates:

@@ -74,7 +74,7 @@ class WideDeepStudy:
     quality: tuple[Quality, ...]
     speed: tuple[Speed, ...]
 
-    def lost(self, precision: str = "INT8 as published") -> float:
+    def accuracy_loss(self, precision: str = "INT8 as published") -> float:
         """Accuracy of FP32 less that of another precision. [fraction of all answers]"""
         accuracy = {q.precision: q.accuracy for q in self.quality}
         return accuracy["FP32"] - accuracy[precision]

@@ -46,7 +46,7 @@ class MixedPlan:
     precision: Mapping[str, str]
     steps: tuple[Step, ...]
     reference_time: float
-    met: bool
+    holds: bool
 
     @property
     def time(self) -> float:
@@ -129,9 +129,9 @@ class WorkflowResult:
     table_bits: float  # of a stored table element, on average
 
     @property
-    def met(self) -> bool:
+    def holds(self) -> bool:
         """Whether the bound holds where the plan was searched and on data that no step has seen."""
-        return self.plan.met and self.untouched_loss <= self.bound
+        return self.plan.holds and self.untouched_loss <= self.bound
 
 
 def study(name: str = NAME, bound: float = BOUND, wide: str = "fp16", repeats: int = 5) -> WorkflowResult:

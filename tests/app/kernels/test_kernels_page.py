@@ -76,7 +76,7 @@ def test_a_run_shows_its_time_its_share_of_the_roofs_and_its_error():
     shown = at.session_state["kernel_shown"]
     assert shown.run.shape == (256, 256, 256)
     assert len(shown.run.time.samples) >= 3
-    assert shown.predicted > 0
+    assert shown.estimate_s > 0
     assert [m.label.split(" ")[0] for m in at.metric] == ["Time", "Achieved", "Of", "Error"]
     at.selectbox(key="w.kernel").set_value("softmax").run()
     assert any("are of another kernel" in c.value for c in at.caption)
@@ -145,7 +145,7 @@ def test_blocks_run_on_this_host_are_shown_beside_their_prediction(monkeypatch):
     frame = next(d.value for d in at.dataframe if "Gain, measured" in d.value)
     [run] = at.session_state["fused_rows"]
     assert list(frame["Gain, measured"]) == [run.gain]
-    assert list(frame["Gain, predicted"]) == [run.predicted]
+    assert list(frame["Gain, predicted"]) == [run.predicted_gain]
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -7,7 +7,7 @@ import pytest
 
 from app.views.numerics import charts, trained
 from app.views.numerics.charts import label
-from engine.lab.numerics.study import TENSORS, points, stored, tensor
+from engine.lab.numerics.study import TENSORS, in_format, points, tensor
 from engine.lab.numerics.trained import _SCHEMES, Quality
 from engine.numerics.formats import NumericsError
 from tests.app.pages import key_of, opened
@@ -82,11 +82,11 @@ def test_a_scale_a_row_pays_where_rows_differ():
 
 
 def test_a_tensor_is_stored_as_its_format_says():
-    shown = stored("normal", "int4")
+    shown = in_format("normal", "int4")
     assert len(np.unique(shown.after)) <= 15
     assert np.array_equal(shown.before, tensor("normal"))
     with pytest.raises(NumericsError, match="format is 'int99'; allowed"):
-        stored("normal", "int99")
+        in_format("normal", "int99")
     with pytest.raises(NumericsError, match="tensor is 'odd'; allowed"):
         tensor("odd")
 
@@ -96,7 +96,7 @@ def test_the_figures_hold_the_numbers():
     fig = valid(charts.error_curve(found, found[5], 30.0, dark=False))
     drawn = {(round(x, 6), round(y, 6)) for t in fig.data if t.name for x, y in zip(t.x, t.y, strict=True)}
     assert drawn == {(round(p.bits, 6), round(p.sqnr_db, 6)) for p in found if np.isfinite(p.sqnr_db)}
-    shown = stored("relu", "int4")
+    shown = in_format("relu", "int4")
     shares = valid(charts.distribution(shown.before, shown.after, dark=True))
     for trace in shares.data:
         assert sum(trace.y) == pytest.approx(100, abs=0.5)

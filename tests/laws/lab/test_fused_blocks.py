@@ -64,6 +64,6 @@ def test_a_measured_block_brings_rates_and_both_times():
     assert run.rates.read_s > 0
     assert len(run.breadth.samples) == len(run.depth.samples) == 5
     assert run.gain > 1  # a third of the traffic and the same work
-    assert run.predicted == pytest.approx(run.predicted_breadth_s / run.predicted_depth_s)
+    assert run.predicted_gain == pytest.approx(run.predicted_breadth_s / run.predicted_depth_s)
     with pytest.raises(MeasurementCancelled):
         measure_block("resnet152-pool", DEVICE, rounds=5, progress=lambda done, of: False)

@@ -92,7 +92,7 @@ class FusedRun:
         return float(np.median([w / d for w, d in zip(self.breadth.samples, self.depth.samples, strict=True)]))
 
     @property
-    def predicted(self) -> float:
+    def predicted_gain(self) -> float:
         """The same as predicted. [-]"""
         return self.predicted_breadth_s / self.predicted_depth_s
 

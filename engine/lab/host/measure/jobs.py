@@ -21,7 +21,7 @@ class KernelShown:
 
     run: KernelRun
     roofline: MeasuredRoofline
-    predicted: float | None
+    estimate_s: float | None
 
 
 def predict_op(device: Device, op: Op, precision: str, threads: int) -> float | None:

@@ -266,7 +266,7 @@ def plan_for(bound, share=1.0):
 @pytest.mark.parametrize("bound", [0.2, 1e-3, 1e-5, 1e-8])
 def test_search_meets_its_bound_on_held_out_data(bound):
     plan, loss, times = plan_for(bound)
-    assert plan.met
+    assert plan.holds
     assert loss(plan.precision, "held_out") <= bound
     assert plan.steps[-1].held_out_loss == loss(plan.precision, "held_out")
     assert plan.time == sum(times[name][rung] for name, rung in plan.precision.items())
@@ -298,7 +298,7 @@ def test_search_says_when_the_bound_cannot_be_met():
     plan = search(
         {"a": {"int8": 1.0, "fp32": 2.0}}, lambda p, s: 1.0, lambda n, p: 1.0, ladder={"a": ("int8", "fp32")}, bound=0.5
     )
-    assert not plan.met
+    assert not plan.holds
     assert plan.precision == {"a": "fp32"}
 
 

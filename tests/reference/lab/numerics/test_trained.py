@@ -29,7 +29,7 @@ def test_wide_deep_is_judged_in_each_precision():
         assert len(q.layers_db) == 4  # what each product is given: codes of 8 bits leave errors of 20 to 60 dB
         assert all(20 < db < 60 for db in q.layers_db)
     assert study.quality[1].layers_db[0] > study.quality[2].layers_db[0]  # a range around zero wastes codes
-    assert study.lost() == study.quality[0].accuracy - study.quality[1].accuracy
+    assert study.accuracy_loss() == study.quality[0].accuracy - study.quality[1].accuracy
     assert steps == [(i, 11) for i in range(1, 12)]
     rate = {s.precision: s.rate for s in study.speed}
     assert study.gain(32) == rate["INT8 as published"] / rate["FP32"] > 0

@@ -93,7 +93,7 @@ def test_the_networks_have_learnt():
 def test_a_plan_holds_the_metric_on_data_no_move_has_seen():
     found = found_by()
     steps = found.plan.steps
-    assert found.plan.met
+    assert found.plan.holds
     assert steps[-1].held_out_loss <= found.bound == BOUND
     assert found.untouched_loss <= found.bound
     assert all(step.tuning_loss > found.bound or step.held_out_loss > found.bound for step in steps[:-1])
@@ -105,7 +105,7 @@ def test_a_plan_holds_the_metric_on_data_no_move_has_seen():
 
 def test_the_times_of_a_plan_are_measured():
     plan = study(repeats=1).plan
-    assert plan.met
+    assert plan.holds
     assert all(0 < step.time_s < 10 for step in plan.steps)
 
 
@@ -121,11 +121,11 @@ def test_a_tighter_metric_raises_precision():
 def test_a_bound_is_met_on_data_no_step_has_seen_or_it_is_not_met(capsys, monkeypatch):
     """It was "met" at seven times the bound, and every own error was 0."""
     found = found_by(TIGHT)
-    assert replace(found, untouched_loss=found.bound).met
-    assert not replace(found, plan=replace(found.plan, met=False), untouched_loss=0.0).met
+    assert replace(found, untouched_loss=found.bound).holds
+    assert not replace(found, plan=replace(found.plan, holds=False), untouched_loss=0.0).holds
     worse = replace(found, untouched_loss=7 * found.bound)
-    assert worse.plan.met
-    assert not worse.met
+    assert worse.plan.holds
+    assert not worse.holds
     monkeypatch.setattr("engine.lab.numerics.workflow.study", lambda *_: worse)
     assert main(["plan", NAME, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
