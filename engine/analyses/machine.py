@@ -49,7 +49,7 @@ def mnemonics(scenario: Scenario) -> tuple[str, ...]:
 def shipped(scenario: Scenario, part: str = "layer") -> str:
     """Text of the program that the scenario's price rests on: of a decoder's `part`, of a step, of a network."""
     machine, answers = machine_of(scenario)
-    return answers.shipped(machine, part)
+    return answers.program_text(machine, part)
 
 
 def listing(scenario: Scenario, text: str) -> Listing:
@@ -204,7 +204,7 @@ def tile_map(scenario: Scenario) -> TileLatencies | None:
             continue  # more slices than the part has
     best, slices = tiles.best(job.device, scenario.precision, seconds)
     table = tuple(tuple(seconds.get((r, c)) for c in columns) for r in rows)
-    return TileLatencies(tuple(k.name for k in knobs), rows, columns, table, best, slices, tiles.own(job))
+    return TileLatencies(tuple(k.name for k in knobs), rows, columns, table, best, slices, tiles.current(job))
 
 
 def densities(device: Device) -> tuple[Density, ...]:

@@ -51,7 +51,7 @@ def collectives(job: Job) -> list[Collective]:
     output takes all inputs. A recurrent product split along N takes the whole state, gathered before each step.
     """
     readers, result, fam = readers_of(job.ops), [], family(job.device.kind)
-    width = activation_bytes(fam.exchanged(job.device, job.format))
+    width = activation_bytes(fam.exchange_format(job.device, job.format))
     at = (job.batch, job.length, job.context)
     sums: set[str] = set()
     gathers = _gathers(job.ops, job.ways)
@@ -82,7 +82,7 @@ def _with_experts(ranks: ExpertGroup, job: Job) -> list[Collective]:
     busiest rank takes in most. Where every device holds every token, results are added up over all.
     """
     fam, tokens, result = family(job.device.kind), job.batch * job.length, list[Collective]()
-    width = activation_bytes(fam.exchanged(job.device, job.format))
+    width = activation_bytes(fam.exchange_format(job.device, job.format))
     targets = ranks.ranks * (1.0 - (1.0 - 1.0 / ranks.ranks) ** ranks.picks) * job.ways
     sends = tokens / ranks.devices * targets * ranks.load
     for op in (op for op in job.ops if op.shard == "k"):
@@ -106,7 +106,7 @@ def _among_groups(groups: int, job: Job) -> list[Collective]:
     keys and values go to all groups, and partial results back, an equal part of the tokens to each.
     """
     fam, result = family(job.device.kind), list[Collective]()
-    wide = activation_bytes(fam.exchanged(job.device, job.format))
+    wide = activation_bytes(fam.exchange_format(job.device, job.format))
     by_name = {op.name: op for op in job.phase.ops}
     requests = groups * math.ceil(job.batch / groups)
 
@@ -138,7 +138,7 @@ def _handed_on(stage: Stage, job: Job) -> tuple[float, float]:
     fam, link = family(job.device.kind), stage.sends
     assert link is not None
     residual = next(op for op in job.ops if op.group == "layer-norm+residual")
-    width = activation_bytes(fam.exchanged(job.device, job.format))
+    width = activation_bytes(fam.exchange_format(job.device, job.format))
     size = residual.writes.at(job.batch, job.length, job.context) * width
     return job.model.get("collective_latency", 0.0) + link.latency.si + size / link.usable, size
 
@@ -159,7 +159,7 @@ def exchange(stage: Stage, job: Job) -> tuple[list[tuple[str, str, float]], floa
         items = _with_experts(stage.experts, job) if stage.experts else collectives(job) if job.ways > 1 else []
     for item in items:
         ways = item.devices or job.ways
-        form = wires.wired(job, item.kind) if wires and wires.wired else link_form(job)
+        form = wires.form(job, item.kind) if wires and wires.form else link_form(job)
         seconds, bytes_sent = collective_time(OPS[item.kind], ways, item.size, form)
         rows.append((item.name, "links", item.count * seconds))
         if issue:

@@ -228,7 +228,7 @@ def _whole(stage: int, phase: int, fam: DeviceFamily, design: Design) -> Numbers
 
 def _by_operator(run: PhaseRun, fam: DeviceFamily, _: Design) -> Numbers:
     """The same of a run whose operators were priced one by one: adds them up in the order of a compiled function."""
-    cost, joules = run.cost, run.cost.drawn
+    cost, joules = run.cost, run.cost.op_joules
     columns = np.column_stack([cost.seconds, np.zeros(len(cost.seconds)) if joules is None else joules])
     totals = column_sums(columns, fam.groups(run.job), run.job.rows)
     return [*totals.tolist(), *by_resource(cost.other).tolist(), cost.link_j], None

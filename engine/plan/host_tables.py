@@ -52,7 +52,7 @@ def _by_capacity(bound: Bound, store: TableMemory, stages: tuple[Stage, ...], ta
     """
     s, fam = bound.scenario, bound.family
     jobs = [job_of(bound, stage, fam, bound.graph.phases[0]) for stage in stages]
-    bits, wide = store.bits(jobs[0]), fam.exchanged(bound.device, s.precision)
+    bits, wide = store.bits(jobs[0]), fam.exchange_format(bound.device, s.precision)
     needs = [footprint(job, wide=wide, table_bits=bits) for job in jobs]
     room = _off_chip(bound.device) - sum(need.total - need.tables for need in needs)
     nvm_tier = switches_of(bound).get("nvm-tier", False) and bound.host is not None
@@ -107,12 +107,12 @@ def _apart(
     """The network with so many tables of some operators on the host, rows as long as the cards keep them."""
     on, format = family(host.kind), second_format_of(bound, host)
     bits = store.bits(job_of(bound, stage, bound.family, bound.graph.phases[0]))
-    row = bits / BITS[on.exchanged(host, format)]  # in elements as the host counts them
+    row = bits / BITS[on.exchange_format(host, format)]  # in elements as the host counts them
     by = {op.name: op for op in bound.graph.ops}
     remaining: dict[str, Op | None] = {}
     host_ops = []
     for op in leaving:
-        stays, goes = store.divided(op, away[op.name], switches_of(bound), model_of(bound))
+        stays, goes = store.split(op, away[op.name], switches_of(bound), model_of(bound))
         remaining[op.name] = stays
         remaining |= {name: _fed(by[name], op, stays) for name in op.inputs if name in by and by[name].kind == "Tile"}
         sizes = {name: getattr(goes, name) * row for name in ("stored", "weights", "row_elements")}

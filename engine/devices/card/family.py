@@ -332,7 +332,7 @@ def price(job: Job) -> PhaseCost:
         levels=level_bytes(job.device, asked),
         limits=limits_of(job.device, asked, np.array(supply(job))),
         joules=joules(job, asked),
-        drawn=drawn,
+        op_joules=drawn,
     )
 
 

@@ -19,26 +19,26 @@ def remembered(key: Callable[[Any], Hashable]) -> Callable[[Callable[[Any], Any]
     """
 
     def of(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        known: dict[Hashable, tuple[Any, Any]] = {}
+        cache: dict[Hashable, tuple[Any, Any]] = {}
 
         @wraps(work)
-        def cached(subject: Any) -> Any:
+        def wrapper(subject: Any) -> Any:
             at = key(subject)
             try:
-                hit = known.get(at)
+                hit = cache.get(at)
             except NotAlike:
                 return work(subject)
             if hit is None:
-                if len(known) >= _MOST:
-                    known.clear()
-                hit = known[at] = work(subject), None if key is id else subject
+                if len(cache) >= _MOST:
+                    cache.clear()
+                hit = cache[at] = work(subject), None if key is id else subject
                 if key is id:
-                    finalize(subject, known.pop, at, None).atexit = False
+                    finalize(subject, cache.pop, at, None).atexit = False
             return hit[0]
 
         # as of functools' caches, which tests empty; a function has no such attribute for a type checker
-        cached.cache_clear = known.clear  # ty: ignore[missing-attribute]
-        return cached
+        wrapper.cache_clear = cache.clear  # ty: ignore[missing-attribute]
+        return wrapper
 
     return of
 
@@ -50,10 +50,10 @@ def once(work: FunctionType) -> Callable[..., Any]:
     """
 
     @wraps(work)
-    def cached(subject: Any, *names: str) -> Any:
+    def wrapper(subject: Any, *names: str) -> Any:
         fields, at = vars(subject), " ".join((work.__module__, work.__name__, *names))
         if at not in fields:
             fields[at] = work(subject, *names)
         return fields[at]
 
-    return cached
+    return wrapper

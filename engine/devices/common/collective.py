@@ -53,7 +53,7 @@ nccl-tests on A100, H100 and B200: the rate of 2 devices is 0.83 to 0.91 of that
 
 
 @kernel
-def pipelined(wire, latency):
+def pipeline_seconds(wire, latency):
     """Seconds of a transfer cut into the best number of chunks: ``wire`` if it were free, ``latency`` of its steps."""
     root = np.sqrt(wire) + np.sqrt(latency)
     return root * root
@@ -67,10 +67,10 @@ def _round(op, gpus, size):
         return size, size, 1.0
     if peers <= 0.0:
         return 0.0, 0.0, 0.0
-    sent = peers / gpus * size
+    bytes_out = peers / gpus * size
     if op != ALL_REDUCE:
-        return sent, sent, peers
-    return 2.0 * sent + RECEIVED * size / gpus, 2.0 * sent, 2.0 * peers
+        return bytes_out, bytes_out, peers
+    return 2.0 * bytes_out + RECEIVED * size / gpus, 2.0 * bytes_out, 2.0 * peers
 
 
 @kernel
@@ -80,18 +80,18 @@ def _ring(op, gpus, nodes, size, rate, form):
     A device's part of what its node adds up, or of all that is gathered, goes to its peers of other nodes while the
     next chunk goes round its own: the slower of both wires sets the pace, and all steps are taken.
     """
-    ring, sent, steps = _round(op, gpus, size)
-    around, passed, far = _round(op, nodes, size if op == ALL_TO_ALL else size / gpus)
+    ring, bytes_out, steps = _round(op, gpus, size)
+    around, far_bytes, far = _round(op, nodes, size if op == ALL_TO_ALL else size / gpus)
     away, late = (around / form[BEYOND], far * form[BEYOND_HOP]) if nodes > 1.0 else (0.0, 0.0)
-    passed = passed if nodes > 1.0 else 0.0
+    far_bytes = far_bytes if nodes > 1.0 else 0.0
     hop = form[RING_HOP]
-    result = pipelined(max(ring / rate, away), steps * hop + late)
+    result = pipeline_seconds(max(ring / rate, away), steps * hop + late)
     if op == ALL_REDUCE and form[ADDS] > 0.0 and gpus > 1.0:
-        added = (1.0 + 1.0 / gpus) * size
-        in_switch = pipelined(max(added / (rate * form[ADDS]), away), 4.0 * hop + late)
+        sum_bytes = (1.0 + 1.0 / gpus) * size
+        in_switch = pipeline_seconds(max(sum_bytes / (rate * form[ADDS]), away), 4.0 * hop + late)
         if in_switch < result:
-            return in_switch, added + passed
-    return result, sent + passed
+            return in_switch, sum_bytes + far_bytes
+    return result, bytes_out + far_bytes
 
 
 @kernel
@@ -104,16 +104,16 @@ def collective_seconds(op, gpus, size, form):
         return form[START], 0.0
     nodes = np.ceil(gpus / form[JOINS]) if gpus > form[JOINS] else 1.0
     gpus = gpus / nodes
-    crowded = form[SHARED] > 0.0 and gpus > 2.0
-    rate = form[WIRE] / (gpus if crowded else 1.0)
+    contention = form[SHARED] > 0.0 and gpus > 2.0
+    rate = form[WIRE] / (gpus if contention else 1.0)
     room = form[ROOM] * (2.0 if gpus <= 2.0 else 1.0)
-    if op != ALL_REDUCE or nodes > 1.0 or crowded or size > form[MOST] or size * gpus > room:
-        seconds, sent = _ring(op, gpus, nodes, size, rate * form[RING_SHARE], form)
-        return form[RING_START] + seconds, sent
+    if op != ALL_REDUCE or nodes > 1.0 or contention or size > form[MOST] or size * gpus > room:
+        seconds, bytes_out = _ring(op, gpus, nodes, size, rate * form[RING_SHARE], form)
+        return form[RING_START] + seconds, bytes_out
     once, twice = (gpus - 1.0) * size, 2.0 * (gpus - 1.0) / gpus * size
     rate *= form[SHARE]
-    direct, staged = once / rate + form[HOP], twice / rate + 2.0 * form[HOP]
-    return form[START] + min(direct, staged), once if direct <= staged else twice
+    direct, two_step = once / rate + form[HOP], twice / rate + 2.0 * form[HOP]
+    return form[START] + min(direct, two_step), once if direct <= two_step else twice
 
 
 @kernel
@@ -126,8 +126,8 @@ def collective_points(op, gpus, sizes, forms, out):
 def collective_time(op: int, devices: float, size: Any, form: Sequence[Any]) -> tuple[Any, Any]:
     """`collective_seconds` of numbers or columns. [s], [B]"""
     if not any(isinstance(value, Column) for value in (size, *form)):
-        seconds, sent = collective_seconds(op, devices, float(size), np.array(form, dtype=np.float64))
-        return float(seconds), float(sent)
+        seconds, bytes_out = collective_seconds(op, devices, float(size), np.array(form, dtype=np.float64))
+        return float(seconds), float(bytes_out)
     sizes, *forms = together(size, *form)
     out = np.empty((2, sizes.size))
     collective_points(op, devices, sizes.ravel(), np.stack([value.ravel() for value in forms], axis=-1), out)
@@ -149,8 +149,8 @@ def link_form(job: Job) -> tuple[Any, ...]:
     assert link is not None
     start, hop = job.model.get("collective_latency", 0.0), link.latency.si * job.link_hops
     share = link.payload.si if link.payload else 1.0
-    most = np.inf if job.link_direct else -1.0
-    return link.bandwidth.si, 0.0, 0.0, start, hop, share, most, np.inf, start, hop, share, *beyond(job)
+    max_bytes = np.inf if job.link_direct else -1.0
+    return link.bandwidth.si, 0.0, 0.0, start, hop, share, max_bytes, np.inf, start, hop, share, *beyond(job)
 
 
 def beyond(job: Job) -> tuple[Any, ...]:

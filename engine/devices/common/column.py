@@ -34,12 +34,12 @@ class NotAlike(Exception):
         self.axes, self.wholly, self.many = tuple(axes), wholly, many
 
 
-def _operand(other: Any) -> Any:
-    if isinstance(other, Column):
-        return other.values
-    if not isinstance(other, int | float) or (isinstance(other, int) and abs(other) > _WHOLE):
+def _operand(operand: Any) -> Any:
+    if isinstance(operand, Column):
+        return operand.values
+    if not isinstance(operand, int | float) or (isinstance(operand, int) and abs(operand) > _WHOLE):
         raise NotAlike
-    return float(other)
+    return float(operand)
 
 
 def _spread(a: Any, b: Any) -> None:
@@ -55,30 +55,30 @@ def _alike(values: np.ndarray) -> Any:
     return Column(values) if values.any() else 0.0
 
 
-def _arithmetic(of: Callable[[Any, Any], Any], swapped: bool) -> Callable[[Column, Any], Any]:
+def _arithmetic(of: Callable[[Any, Any], Any], reverse: bool) -> Callable[[Column, Any], Any]:
     divides, times = of in _DIVIDES, of is operator.mul
-    same = _SAME.get(of) if not swapped or of in (operator.add, operator.mul) else None
+    neutral = _SAME.get(of) if not reverse or of in (operator.add, operator.mul) else None
 
-    def result_of(self: Column, other: Any) -> Any:
-        if isinstance(other, np.ndarray):
+    def result_of(self: Column, operand: Any) -> Any:
+        if isinstance(operand, np.ndarray):
             return NotImplemented  # its entries meet the column one by one
-        own, other = self.values, other if type(other) is float else _operand(other)
-        if type(other) is not float:
-            _spread(own, other)
-        elif other == same:
+        values, operand = self.values, operand if type(operand) is float else _operand(operand)
+        if type(operand) is not float:
+            _spread(values, operand)
+        elif operand == neutral:
             return self
-        a, b = (other, own) if swapped else (own, other)
+        a, b = (operand, values) if reverse else (values, operand)
         if divides and not (b if type(b) is float else b.all()):  # a number raises where an array would go on
             raise NotAlike(_varying(np.asarray(b) != 0.0))
         result = of(a, b)
-        return _alike(result) if type(other) is float and other == 0.0 and (times or divides) else Column(result)
+        return _alike(result) if type(operand) is float and operand == 0.0 and (times or divides) else Column(result)
 
     return result_of
 
 
-def _compared(of: Callable[[Any, Any], Any]) -> Callable[[Column, Any], bool]:
-    def comparison(self: Column, other: Any) -> bool:
-        answers = of(self.values, _operand(other))
+def _comparison(of: Callable[[Any, Any], Any]) -> Callable[[Column, Any], bool]:
+    def comparison(self: Column, operand: Any) -> bool:
+        answers = of(self.values, _operand(operand))
         if answers.all():
             return True
         if answers.any():
@@ -106,10 +106,10 @@ class Column:
     __mul__, __rmul__ = _arithmetic(operator.mul, False), _arithmetic(operator.mul, True)
     __truediv__, __rtruediv__ = _arithmetic(operator.truediv, False), _arithmetic(operator.truediv, True)
     __floordiv__, __rfloordiv__ = _arithmetic(operator.floordiv, False), _arithmetic(operator.floordiv, True)
-    __lt__, __le__ = _compared(operator.lt), _compared(operator.le)
-    __gt__, __ge__ = _compared(operator.gt), _compared(operator.ge)
-    __eq__ = _compared(operator.eq)
-    __ne__ = _compared(operator.ne)
+    __lt__, __le__ = _comparison(operator.lt), _comparison(operator.le)
+    __gt__, __ge__ = _comparison(operator.gt), _comparison(operator.ge)
+    __eq__ = _comparison(operator.eq)
+    __ne__ = _comparison(operator.ne)
 
     def __neg__(self) -> Column:
         return Column(-self.values)
@@ -167,8 +167,8 @@ def each_larger(a: np.ndarray, b: Any) -> np.ndarray:
 
 def largest(values: Iterable[Any]) -> Any:
     """``max(values)``, of columns value by value."""
-    first, *rest = values
-    for value in rest:
+    first, *tail = values
+    for value in tail:
         first = larger(first, value)
     return first
 
@@ -200,8 +200,8 @@ def one_by_one(work: Callable[..., float], *inputs: Any) -> Any:
     if not any(isinstance(value, Column) for value in inputs):
         return work(*inputs)
     if len(inputs) == 1:  # many values of one column are the same
-        values, which = np.unique(inputs[0].values, return_inverse=True)
-        return Column(np.array([work(value) for value in values.tolist()], dtype=np.float64)[which])
+        values, index = np.unique(inputs[0].values, return_inverse=True)
+        return Column(np.array([work(value) for value in values.tolist()], dtype=np.float64)[index])
     spread = together(*inputs)
     values = np.array([work(*row) for row in zip(*(s.ravel().tolist() for s in spread), strict=True)], dtype=np.float64)
     return _alike(values.reshape(spread[0].shape))
@@ -216,11 +216,11 @@ def together(*inputs: Any) -> list[np.ndarray]:
     return [np.broadcast_to(value, shape) for value in values]
 
 
-def columns_of(every: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+def columns_of(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """An array whose last axis runs over designs, in the order of ``shape``, as an array of columns."""
-    out = np.empty(every.shape[:-1], dtype=object)
+    out = np.empty(array.shape[:-1], dtype=object)
     for at in np.ndindex(out.shape):
-        row = every[at]
+        row = array[at]
         out[at] = Column(row.reshape(shape)) if row.any() else 0.0
     return out
 

@@ -73,7 +73,7 @@ class PhaseCost:
     levels : mapping of a memory level's name to an (n_ops,) array
         Bytes that pass it, where a family tells its levels apart. [B]
     joules : mapping of a part's name to the energy of the pass, leakage apart, where a family counts it [J]
-    drawn : (n_ops,) array
+    op_joules : (n_ops,) array
         Energy of each operator beside what the device draws anyway, where its power follows from that. [J]
     link_j : float
         The same of what it sent to its peers. [J]
@@ -99,7 +99,7 @@ class PhaseCost:
     counters: Mapping[str, np.ndarray] = field(default_factory=dict)
     durations: np.ndarray | None = None
     joules: Mapping[str, float] = field(default_factory=dict)
-    drawn: np.ndarray | None = None
+    op_joules: np.ndarray | None = None
     link_j: float = 0.0
 
     @property
@@ -140,7 +140,7 @@ class Compiled:
         ``rows``, each so many ``times``, in that order, at the designs lo..hi to ``totals`` (6, n) by resource.
         ``sizes`` (4, n) are batch, pass length, context and span of each design; ``record`` is (that of any, places of
         the fields that may vary, their values of each design (k, n)). Bit-equal to the sums of `DeviceFamily.price`.
-        Where ``totals`` has a seventh row, a family adds the joules of `PhaseCost.drawn` to it.
+        Where ``totals`` has a seventh row, a family adds the joules of `PhaseCost.op_joules` to it.
     apart : whether an operator's seconds follow from its own counts and the record alone, for one that runs alone or
         beside others; else all of a phase are priced at once.
     company : job -> whether its operators run beside others, of other streams or of its own.
@@ -183,12 +183,12 @@ class DeviceFamily:
     mixed : (device, format) -> the wider format in which single operators may stay; None: one format for all.
     rules : what was read off published figures without being a number.
     sharded : whether several of its devices divide every matrix unless a scenario says otherwise.
-    own : device -> parameters that a part takes from its generation rather than from the family; None: none.
+    generation : device -> parameters that a part takes from its generation rather than from the family; None: none.
     layerwise : whether its operators run one after another through memory, so that their order is worth asking about.
     helps : job -> for each thing that can be improved its name and what it brings: the share of the pass's time that is
         saved, over the share it is improved by. Found by trying; a verdict names the first.
     activity : (job, W at full work beside `idles`) -> what one device draws beside `idles` while each resource takes
-        the time [W], and joules of a pass beside that; None: `PhaseCost.drawn` alone.
+        the time [W], and joules of a pass beside that; None: `PhaseCost.op_joules` alone.
     governs : how its clock gives way to its power limit; None: its peaks hold at its limit.
     fields : fields of a scenario that not every family prices, by path: rows of the table offered ``by_family``.
     packets : the path of packets through its devices; None: they forward none.
@@ -227,7 +227,7 @@ class DeviceFamily:
     mixed: Callable[[Device, str], str] | None = None
     helps: Callable[[Job], tuple[tuple[str, float], ...]] | None = None
     rules: tuple[Rule, ...] = ()
-    own: Callable[[Device], Mapping[str, float]] | None = None
+    generation: Callable[[Device], Mapping[str, float]] | None = None
     sharded: bool = False
     layerwise: bool = False
     fields: Mapping[str, PricedField] = field(default_factory=dict)
@@ -248,7 +248,7 @@ class DeviceFamily:
             return (Group((0, 1, 2), job.rows, np.ones(len(job.rows))),)
         return groups_of(self.compiled.tables(job), job.rows)
 
-    def exchanged(self, device: Device, format: str) -> str:
+    def exchange_format(self, device: Device, format: str) -> str:
         """Format in which results of a device go to others."""
         return self.collective.format(device, format) if self.collective else format
 
@@ -264,15 +264,15 @@ class DeviceFamily:
             values[name] = value
         return values
 
-    def _parameter(self, shown: str, name: str, value: float) -> Parameter:
+    def _parameter(self, label: str, name: str, value: float) -> Parameter:
         """The parameter of that name, if it may have the value; ScenarioError otherwise."""
         limits = next((p for p in self.parameters if p.name == name), None)
         if limits is None:
             names = ", ".join(sorted(p.name for p in self.parameters))
-            raise ScenarioError(f"{shown}: {self.kind} has no such parameter; it has {names}")
+            raise ScenarioError(f"{label}: {self.kind} has no such parameter; it has {names}")
         if not limits.low <= value <= limits.high:
-            most = "" if math.isinf(limits.high) else f" to {limits.high:g}"
-            raise ScenarioError(f"{shown} is {value:g}: {limits.low:g}{most or ' or more'} is allowed")
+            upper = "" if math.isinf(limits.high) else f" to {limits.high:g}"
+            raise ScenarioError(f"{label} is {value:g}: {limits.low:g}{upper or ' or more'} is allowed")
         return limits
 
 
@@ -280,7 +280,7 @@ class DeviceFamily:
 def _model_of(of: tuple[DeviceFamily, Device]) -> dict[str, float]:
     """Model parameters of a family for a device that no scenario overrides."""
     fam, device = of
-    values = {p.name: p.value for p in fam.parameters} | dict(fam.own(device) if fam.own else {})
+    values = {p.name: p.value for p in fam.parameters} | dict(fam.generation(device) if fam.generation else {})
     for name, quantity in device.model.items():
         unit = fam._parameter(f"{device.id}: model.{name}", name, quantity.si).unit
         needs = unit if unit in ("s", "J", "W", "B", "B/s") else "1"

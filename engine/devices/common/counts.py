@@ -19,11 +19,11 @@ SIZES = 4
 class Group:
     """Operators whose seconds are added up together: their counts carry the same sizes.
 
-    `carried` says which sizes: 0 batch, 1 pass length, 2 context, 3 span. `rows` are their places in the phase, of
+    `sizes` says which sizes: 0 batch, 1 pass length, 2 context, 3 span. `rows` are their places in the phase, of
     operators that are alike in everything the first one's; `times` (n_rows,) is how many are alike.
     """
 
-    carried: tuple[int, ...]
+    sizes: tuple[int, ...]
     rows: np.ndarray
     times: np.ndarray
 
@@ -34,12 +34,12 @@ _GROUPS: dict[tuple, tuple[tuple[np.ndarray, ...], tuple[Group, ...]]] = {}
 def groups_of(tables: tuple[np.ndarray, ...], rows: np.ndarray) -> tuple[Group, ...]:
     """Groups of the operators at some places of tables with a row an operator, remembered per table. [-]"""
     key = (*map(id, tables), rows.tobytes())
-    known = _GROUPS.get(key)
-    if known is None or any(a is not b for a, b in zip(known[0], tables, strict=True)):
+    entry = _GROUPS.get(key)
+    if entry is None or any(a is not b for a, b in zip(entry[0], tables, strict=True)):
         if len(_GROUPS) > 512:
             _GROUPS.clear()
-        known = _GROUPS[key] = (tables, _groups(tables, rows))
-    return known[1]
+        entry = _GROUPS[key] = (tables, _groups(tables, rows))
+    return entry[1]
 
 
 def _groups(tables: tuple[np.ndarray, ...], rows: np.ndarray) -> tuple[Group, ...]:
@@ -56,7 +56,7 @@ def _groups(tables: tuple[np.ndarray, ...], rows: np.ndarray) -> tuple[Group, ..
     first, times = np.array([(at[0], len(at)) for at in alike.values()], dtype=np.int64).reshape(-1, 2).T
     times, marks = times.astype(np.float64), marks[first]
     kinds = ((tuple(k for k in range(SIZES) if kind >> k & 1), marks == kind) for kind in sorted(set(marks.tolist())))
-    return tuple(Group(carried, rows[first[own]], times[own]) for carried, own in kinds)
+    return tuple(Group(sizes, rows[first[mask]], times[mask]) for sizes, mask in kinds)
 
 
 def places(names: str) -> Any:
@@ -64,9 +64,9 @@ def places(names: str) -> Any:
     return namedtuple("Places", names)(*range(len(names.split())))
 
 
-def records(each: Sequence[Sequence[float]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def records(designs: Sequence[Sequence[float]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Records of designs, (n, fields), as `Compiled.points` takes them."""
-    matrix = np.array(each, dtype=np.float64).T
+    matrix = np.array(designs, dtype=np.float64).T
     fields = np.flatnonzero((matrix != matrix[:, :1]).any(axis=1))
     return matrix[:, 0].copy(), fields, np.ascontiguousarray(matrix[fields])
 
@@ -75,16 +75,16 @@ def records(each: Sequence[Sequence[float]]) -> tuple[np.ndarray, np.ndarray, np
 def in_chunks(tokens, cap):
     """What so many tokens, the first of a sequence, see in their chunks together. [-]"""
     whole = rounded_down(tokens / cap)
-    rest = tokens - whole * cap
-    return whole * (cap * (cap + 1.0) / 2.0) + rest * (rest + 1.0) / 2.0
+    remainder = tokens - whole * cap
+    return whole * (cap * (cap + 1.0) / 2.0) + remainder * (remainder + 1.0) / 2.0
 
 
 @kernel
 def seen(table, j, context, span):
     """`model_zoo.ops.seen` of op j; of `LANES` sizes where they are vectors."""
-    cap, most = table[j, T.CAP], smaller(context, table[j, T.CAP])
+    cap, window = table[j, T.CAP], smaller(context, table[j, T.CAP])
     if cap == np.inf:
-        return most
+        return window
     tokens = larger(span, 1.0)
     last = context + (tokens - 1.0) / 2.0
     if table[j, T.ANEW] > 0.0:
@@ -92,7 +92,7 @@ def seen(table, j, context, span):
     else:
         past = smaller(larger(last - cap, 0.0), tokens)
         mean = chosen(at_least(past, tokens), cap, context - past * (past + 1.0) / (2.0 * tokens))
-    return chosen(above(span, 0.0), mean, most)
+    return chosen(above(span, 0.0), mean, window)
 
 
 @kernel
@@ -144,19 +144,19 @@ def own_counts(table, j, size, ways):
     batch, length, context = size[0], size[1], seen(table, j, size[2], size[3])
     n = at(table, j, T.N, batch, length, context)
     part_g, part_m, part_n, part_k, part_e = parts(table, j, n, ways)
-    owned = part_n * part_g * part_k * part_e
+    part = part_n * part_g * part_k * part_e
     weights = at(table, j, T.WEIGHTS, batch, length, context)
     if table[j, T.STORED] > 0.0:  # what many items choose is read once
         weights = smaller(weights, table[j, T.STORED])
     return (
         at(table, j, T.STEPS, batch, length, context),
-        at(table, j, T.FLOPS, batch, length, context) * owned * part_m,
+        at(table, j, T.FLOPS, batch, length, context) * part * part_m,
         at(table, j, T.READS, batch, length, context) * part_g * part_m * part_k * part_e,
         at(table, j, T.WRITES, batch, length, context) * part_n * part_g * part_m * part_e,
-        weights * owned,
+        weights * part,
         at(table, j, T.STATE_READS, batch, length, context),
         at(table, j, T.STATE_WRITES, batch, length, context),
-        owned,
+        part,
         at(table, j, T.G, batch, length, context) * part_g,
         at(table, j, T.M, batch, length, context) * part_m,
         n * part_n,

@@ -24,14 +24,14 @@ a part of one die has been filled to 0.91 of its ALM (Fowers et al., ISCA 2018, 
 """
 
 
-def shortage(what: str, demand: Demand, fabric: Fpga | None, name: str) -> str | None:
+def shortage(subject: str, demand: Demand, fabric: Fpga | None, name: str) -> str | None:
     """Why a design does not fit a part's fabric, or None; also where a part does not say what it has."""
     for resource, units in demand.items():
         there = getattr(fabric, resource, None)
-        used, share = sum(units.values()), ROUTABLE.get(resource, 1.0)
-        if there is not None and used > share * there.si:
-            routed = f", {100 * share:.0f}% of which can be routed" if used <= there.si else ""
-            return f"{what} takes {used:,.0f} {LABELS[resource]}; {name} has {there.si:,.0f}{routed}."
+        count, share = sum(units.values()), ROUTABLE.get(resource, 1.0)
+        if there is not None and count > share * there.si:
+            limit_text = f", {100 * share:.0f}% of which can be routed" if count <= there.si else ""
+            return f"{subject} takes {count:,.0f} {LABELS[resource]}; {name} has {there.si:,.0f}{limit_text}."
     return None
 
 
@@ -51,15 +51,15 @@ def idle_power(device: Device, units: Any, clock: Quantity, model: Mapping[str, 
 
     None where no power of the part is published.
     """
-    listed = device.power.loaded or device.power.max
-    if listed is None:
+    power = device.power.loaded or device.power.max
+    if power is None:
         return None
-    switched = units * what_if_ratio((clock,)) if listed.before is None else 1.0
+    activity = units * what_if_ratio((clock,)) if power.before is None else 1.0
     apart = 1.0 - model["switched_share"] - model["memory_share"]
-    return listed.si * (apart + model["switched_share"] * model["clock_tree"] * switched)
+    return power.si * (apart + model["switched_share"] * model["clock_tree"] * activity)
 
 
 def scaled_power(units: Any, clock: Quantity, memory: Quantity | None, model: Mapping[str, float]) -> Any:
     """Power of a what-if, with so many times the units, over that of the catalog's image. [-] An estimate."""
-    switched, moved = model["switched_share"], model["memory_share"]
-    return 1.0 + switched * (units * what_if_ratio((clock,)) - 1.0) + moved * (what_if_ratio((memory,)) - 1.0)
+    logic, traffic = model["switched_share"], model["memory_share"]
+    return 1.0 + logic * (units * what_if_ratio((clock,)) - 1.0) + traffic * (what_if_ratio((memory,)) - 1.0)

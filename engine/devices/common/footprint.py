@@ -38,7 +38,7 @@ class _Share:
     weights: tuple[float, float]  # elements in the scenario's format and in the wide one
     tables: tuple[float, float]
     state: float  # part of what grows with the context, on the device that holds most
-    fixed: tuple[float, float]  # of what does not, in the scenario's format and in the wide one
+    constant: tuple[float, float]  # of what does not, in the scenario's format and in the wide one
     busiest: tuple[tuple[bool, bool, Dim, Dim], ...]  # (low, of the job's phase, reads, writes)
 
 
@@ -59,31 +59,31 @@ def _kind(dim: Dim) -> tuple[float, ...]:
 def _share(graph: Graph, phase: Phase, rows: bytes, ways: float, fused: bool) -> _Share:
     """Share of the operators at those places of a phase, and of their like in the other phases."""
     names = {phase.ops[i].name for i in np.frombuffer(rows, dtype=np.int64)}
-    parameters, counted = np.zeros((2, 2)), set()
-    most: dict[tuple, list[tuple[Dim, Dim]]] = {}
+    parameters, stored_ops = np.zeros((2, 2)), set()
+    largest: dict[tuple, list[tuple[Dim, Dim]]] = {}
     for run in graph.phases:
         for op in run.ops:
             if op.name not in names:
                 continue
             reads, writes = _activity(op, ways, fused)
-            known = most.setdefault((bool(op.quantisable), run is phase, _kind(reads), _kind(writes)), [])
-            if not any(r.coef >= reads.coef and w.coef >= writes.coef for r, w in known):
-                known[:] = [(r, w) for r, w in known if r.coef > reads.coef or w.coef > writes.coef]
-                known.append((reads, writes))
-            if op.name not in counted and op.stored:
-                counted.add(op.name)
+            pairs = largest.setdefault((bool(op.quantisable), run is phase, _kind(reads), _kind(writes)), [])
+            if not any(r.coef >= reads.coef and w.coef >= writes.coef for r, w in pairs):
+                pairs[:] = [(r, w) for r, w in pairs if r.coef > reads.coef or w.coef > writes.coef]
+                pairs.append((reads, writes))
+            if op.name not in stored_ops and op.stored:
+                stored_ops.add(op.name)
                 size = op.stored * op.layers / (1 if op.shard == "none" else ways)
                 parameters[int(op.kind in LOOKUPS), int(not op.quantisable)] += size
     state = [(op, dealt(op.g.coef, op.m.coef, ways)[0]) for op in phase.ops if op.state_writes.coef and op.shard == "g"]
     most_heads = max((part for op, part in state if op.state_writes.s), default=1.0 / ways)
-    fixed = np.zeros(2)
+    constant = np.zeros(2)
     for op, part in state:
-        fixed[int(not op.quantisable)] += (not op.state_writes.s) * op.state_writes.coef * op.layers * part
+        constant[int(not op.quantisable)] += (not op.state_writes.s) * op.state_writes.coef * op.layers * part
     whole = sum(op.state_writes.coef * op.layers for op, _ in state if not op.state_writes.s)
-    fixed = fixed / whole if whole else np.array([most_heads, 0.0])
-    busiest = tuple((low, own, reads, writes) for (low, own, *_), split in most.items() for reads, writes in split)
+    constant = constant / whole if whole else np.array([most_heads, 0.0])
+    busiest = tuple((low, here, r, w) for (low, here, *_), pairs in largest.items() for r, w in pairs)
     weights, tables = parameters.tolist()
-    return _Share(tuple(weights), tuple(tables), most_heads, tuple(fixed.tolist()), busiest)
+    return _Share(tuple(weights), tuple(tables), most_heads, tuple(constant.tolist()), busiest)
 
 
 def footprint(
@@ -110,14 +110,14 @@ def footprint(
     kept_bits = 16.0 if job.format in WEIGHT_ONLY else bits  # of activations and state
     share = _share(job.graph, job.phase, job.rows.tobytes(), float(job.ways), fused)
     activations = 0.0
-    for low, own, reads, writes in share.busiest:
-        at = (job.batch, job.length if own else 1.0, job.max_context)
+    for low, here, reads, writes in share.busiest:
+        at = (job.batch, job.length if here else 1.0, job.max_context)
         activations = larger(activations, (reads.at(*at) + writes.at(*at)) * (kept_bits if low else wide_bits) / 8)
     weights = (share.weights[0] * bits + share.weights[1] * wide_bits) / 8
     tables = share.tables[0] * (table_bits or bits) + share.tables[1] * (table_bits or wide_bits)
     state_bits, at = wide_bits if job.graph.state_is_wide else kept_bits, (job.batch, job.max_context, job.max_context)
     state = sum(term.at(*at) for term in job.graph.state_elements.terms if term.c) * share.state * state_bits
-    fixed = [term for term in job.graph.state_elements.terms if not term.c]
-    for bits, part in zip((state_bits, wide_bits), share.fixed, strict=True) if fixed else ():
-        state += sum(term.at(*at) for term in fixed) * part * bits
+    constant = [term for term in job.graph.state_elements.terms if not term.c]
+    for bits, part in zip((state_bits, wide_bits), share.constant, strict=True) if constant else ():
+        state += sum(term.at(*at) for term in constant) * part * bits
     return Footprint(weights, tables / 8, state / 8 * job.streams, activations * job.streams)

@@ -22,12 +22,12 @@ PARSING: tuple[Parameter, ...] = (replace(FEATURE_OVERHEAD, of_host=True), *_ACC
 
 def own_parsing(device: Device) -> dict[str, float]:
     """`PARSING` of a device with a processor of its own: as many cycles on those cores. [s], [-] An estimate."""
-    own = device.own_cpu
-    if own is None:
+    processor = device.own_cpu
+    if processor is None:
         return {}
-    slower = _CLOCK / own.clock.si
+    slower = _CLOCK / processor.clock.si
     times = {p.name: p.value * slower for p in PARSING if p.unit == "s"}
-    return times | {"parsing_cores": own.cores.si}
+    return times | {"parsing_cores": processor.cores.si}
 
 
 def hashes(ops: Iterable[Op]) -> bool:
@@ -48,6 +48,6 @@ def parsed_on_host(job: Job) -> tuple[tuple[str, str, float], ...]:
     features = raw_features(job)
     if not features:
         return ()
-    hashed = sum(op.writes.at() for op in job.ops if op.kind == "Hash")
-    each = features * job.model["feature_overhead"] + hashed * job.model["feature_hash"]
-    return (("features parsed and hashed by the host", "host", job.batch * each / job.model["parsing_cores"]),)
+    hash_count = sum(op.writes.at() for op in job.ops if op.kind == "Hash")
+    sample_s = features * job.model["feature_overhead"] + hash_count * job.model["feature_hash"]
+    return (("features parsed and hashed by the host", "host", job.batch * sample_s / job.model["parsing_cores"]),)

@@ -54,29 +54,29 @@ class Line:
         """Its first word."""
         return self.words[0]
 
-    def take(self, least: int, most: int, what: str) -> tuple[Word, ...]:
+    def take(self, low: int, high: int, operands: str) -> tuple[Word, ...]:
         """The words behind the first; ProgramError where there are too few or too many."""
-        rest = self.words[1:]
-        if len(rest) < least:
+        words = self.words[1:]
+        if len(words) < low:
             last = self.words[-1]
-            missing = f"{self.head.text} takes {what}, but the line ends here"
+            missing = f"{self.head.text} takes {operands}, but the line ends here"
             raise ProgramError(last.line, last.column + len(last.text), missing)
-        if len(rest) > most:
-            raise rest[most].wrong(f"{rest[most].text[:40]!r} is one too many: {self.head.text} takes {what}")
-        return rest
+        if len(words) > high:
+            raise words[high].wrong(f"{words[high].text[:40]!r} is one too many: {self.head.text} takes {operands}")
+        return words
 
 
-def unknown(word: Word, what: str, known: Iterable[str]) -> ProgramError:
+def unknown(word: Word, kind: str, options: Iterable[str]) -> ProgramError:
     """The error of a name that is none of those known; at most a few are listed."""
-    names = list(known)
-    shown = ", ".join(names[:32]) + (", ..." if len(names) > 32 else "")
-    return word.wrong(f"{what} {word.text[:40]!r} is not known; allowed: {shown}")
+    names = list(options)
+    text = ", ".join(names[:32]) + (", ..." if len(names) > 32 else "")
+    return word.wrong(f"{kind} {word.text[:40]!r} is not known; allowed: {text}")
 
 
-def whole(word: Word, text: str, what: str, low: int, high: int) -> int:
+def whole(word: Word, text: str, subject: str, low: int, high: int) -> int:
     """A whole number from low to high. [-] ProgramError otherwise."""
     if not re.fullmatch(r"\d{1,12}", text) or not low <= int(text) <= high:
-        raise word.wrong(f"{what} is {text[:40]!r}: a whole number from {low:,} to {high:,} is allowed")
+        raise word.wrong(f"{subject} is {text[:40]!r}: a whole number from {low:,} to {high:,} is allowed")
     return int(text)
 
 
@@ -215,12 +215,12 @@ make."""
 
 @dataclass(frozen=True)
 class TileChoice:
-    """The choice of a tile: `own`, what a machine runs with; `best`, of tiles with a cost each the one to take.
+    """The choice of a tile: `current`, what a machine runs with; `best`, of tiles with a cost each the one to take.
 
     `best` of a device, a format and those costs answers the tile and the slices of the fabric that it takes. [-]
     """
 
-    own: Callable[[Job], tuple[int, int]]
+    current: Callable[[Job], tuple[int, int]]
     best: Callable[[Device, str, Mapping[tuple[int, int], float]], tuple[tuple[int, int], float]]
 
 
@@ -231,7 +231,7 @@ class InstructionSet:
     Attributes
     ----------
     mnemonics : those of its programs.
-    shipped : (job, part) -> text of the program that the price rests on: a part of a decoder, a step, a network.
+    program_text : (job, part) -> text of the program that the price rests on: a part of a decoder, a step, a network.
     listing : (job, text) -> a program timed. An estimate; ProgramError names the line and column of what is wrong.
     values : (job, text, seed, most) -> registers after so many instructions on drawn numbers. A measurement.
     demand : job -> fabric that it takes, by resource and unit. [-] An estimate.
@@ -242,7 +242,7 @@ class InstructionSet:
     """
 
     mnemonics: tuple[str, ...]
-    shipped: Callable[[Job, str], str]
+    program_text: Callable[[Job, str], str]
     listing: Callable[[Job, str], Listing]
     values: Callable[[Job, str, int, int | None], tuple[Values, ...]]
     demand: Callable[[Job], Demand]
@@ -252,15 +252,15 @@ class InstructionSet:
     densities: Callable[[Device], tuple[Density, ...]] | None = None
 
 
-def relative_error(got: np.ndarray, wanted: np.ndarray) -> float:
+def relative_error(got: np.ndarray, reference: np.ndarray) -> float:
     """Root mean square of the difference over that of the reference. [-] A measurement."""
-    wanted = np.asarray(wanted, np.float64)
-    return float(np.sqrt(np.mean((got - wanted) ** 2) / np.mean(wanted**2)))
+    reference = np.asarray(reference, np.float64)
+    return float(np.sqrt(np.mean((got - reference) ** 2) / np.mean(reference**2)))
 
 
-def register(name: str, before: np.ndarray | None, after: np.ndarray, wanted: np.ndarray) -> Values:
+def register(name: str, before: np.ndarray | None, after: np.ndarray, reference: np.ndarray) -> Values:
     """A register as it is shown: its first elements, and its error where there is one."""
-    error = relative_error(after.astype(np.float64), wanted) if wanted.any() else None
+    error = relative_error(after.astype(np.float64), reference) if reference.any() else None
     first = tuple(map(float, before[:4])) if before is not None else ()
     result = error if error is not None and math.isfinite(error) else None
     return Values(name, len(after), first, tuple(map(float, after[:4])), result)

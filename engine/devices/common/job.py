@@ -57,8 +57,8 @@ class Job:
         """What a job like it in all but batch and lengths has too; objects by their `id`."""
         scalars = (self.ways, self.streams, self.format, self.tile, self.engine)
         scalars += (self.link_hops, self.link_direct, self.link_joins)
-        named = (self.device, self.phase, self.ops, self.graph, self.link, self.link_beyond)
-        return (*map(id, named), *scalars, *self.switches.values(), *self.model.values())
+        objects = (self.device, self.phase, self.ops, self.graph, self.link, self.link_beyond)
+        return (*map(id, objects), *scalars, *self.switches.values(), *self.model.values())
 
     @cached_property
     def whole_key(self) -> tuple[Any, ...]:

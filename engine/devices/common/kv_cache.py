@@ -32,7 +32,7 @@ def kv_format(moved_bits: Callable[[Device, str], tuple[float, float]]) -> Price
         narrow, wide = moved_bits(device, precision)
         low = 16.0 if precision in WEIGHT_ONLY else BITS[precision]
         store = wide if graph.state_is_wide else low  # as `footprint` counts it
-        return _recounted(graph, BITS[value], narrow, wide, store)
+        return _with_cache_bits(graph, BITS[value], narrow, wide, store)
 
     return PricedField(
         needs="KV cache",
@@ -44,12 +44,12 @@ def kv_format(moved_bits: Callable[[Device, str], tuple[float, float]]) -> Price
 
 
 @lru_cache(maxsize=256)
-def _recounted(graph: Graph, bits: float, narrow: float, wide: float, store: float) -> Graph:
+def _with_cache_bits(graph: Graph, bits: float, narrow: float, wide: float, store: float) -> Graph:
     """The graph with a cache of so many bits, which its operators name, counted in elements of other bits: those that
     operators in the scenario's precision move, that others move, and that are kept. [bit] State that does not grow with
     the context (of a recurrence) is no cache and stays as it is."""
 
-    def recounted(op: Op) -> Op:
+    def with_cache_bits(op: Op) -> Op:
         if op.state_reads.coef and not op.state_reads.c:
             return op
         factor, attributes = bits / (narrow if op.quantisable else wide), (*op.attributes, (CACHE_BITS, float(bits)))
@@ -57,4 +57,4 @@ def _recounted(graph: Graph, bits: float, narrow: float, wide: float, store: flo
         return replace(op, attributes=attributes, **counts)
 
     terms = tuple(term * (bits / store) if term.c else term for term in graph.state_elements.terms)
-    return replace(graph.map_ops(recounted), state_elements=Sum(terms))
+    return replace(graph.map_ops(with_cache_bits), state_elements=Sum(terms))

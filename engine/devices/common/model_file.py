@@ -24,8 +24,8 @@ def _parameters(data: Mapping[str, Any]) -> tuple[Parameter, ...]:
 def runtimes(module: str) -> dict[str, Setting]:
     """What each runtime of the `runtimes.yaml` beside a module sets."""
     data = load_yaml(Path(module).with_name("runtimes.yaml").read_bytes())
-    every = data.get("every", {})  # what all of them set
-    rows = {name: row | {key: every[key] | row.get(key, {}) for key in every} for name, row in data["runtimes"].items()}
+    base = data.get("every", {})  # what all of them set
+    rows = {name: row | {key: base[key] | row.get(key, {}) for key in base} for name, row in data["runtimes"].items()}
     return {name: _setting(row) for name, row in rows.items()}
 
 

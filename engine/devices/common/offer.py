@@ -19,12 +19,12 @@ class TableMemory:
     Attributes
     ----------
     bits : job -> stored bits of an element, its part of a row's scale included. [-]
-    divided : (op, tables elsewhere, switches, model) -> the operator with the tables that stay (None: none does), and
+    split : (op, tables elsewhere, switches, model) -> the operator with the tables that stay (None: none does), and
         the one with the others.
     """
 
     bits: Callable[[Job], float]
-    divided: Callable[[Op, int, Mapping[str, bool], Mapping[str, float]], tuple[Op | None, Op]]
+    split: Callable[[Op, int, Mapping[str, bool], Mapping[str, float]], tuple[Op | None, Op]]
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ class CollectiveWire:
     Attributes
     ----------
     format : (device, format) -> the format that results travel in.
-    wired : (job, kind) -> `engine.devices.common.collective.FORMAT`; None: from the link's own data.
+    form : (job, kind) -> `engine.devices.common.collective.FORMAT`; None: from the link's own data.
     issue : job -> host time of one call, where it issues a collective like an operator; None: no such time. [s]
     """
 
     format: Callable[[Device, str], str]
-    wired: Callable[[Job, str], Sequence[float]] | None = None
+    form: Callable[[Job, str], Sequence[float]] | None = None
     issue: Callable[[Job], float] | None = None
 
 

@@ -84,7 +84,7 @@ class Knob:
         return value in self.values or (self.limits is not None and self.limits[0] <= value <= self.limits[1])
 
     @property
-    def allowed(self) -> str:
+    def range_text(self) -> str:
         """What it may be, in words."""
         return ", ".join(map(str, self.values)) if self.limits is None else f"{self.limits[0]} to {self.limits[1]}"
 

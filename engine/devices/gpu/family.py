@@ -89,7 +89,7 @@ def price(job: Job) -> PhaseCost:
     spent = {"matrix units": low + wide, "vector lanes": lanes, "memory": far, "cache": near}
     moved = out[:, P.MOVED], out[:, P.NEAR]
     notes = (expert_note(job),) if (table[job.rows, ROLE] == EXPERT).any() else ()
-    return PhaseCost(out[:, :6], out[:, P.WORK], roofs, *moved, joules=spent, drawn=out[:, P.DRAWN], notes=notes)
+    return PhaseCost(out[:, :6], out[:, P.WORK], roofs, *moved, joules=spent, op_joules=out[:, P.DRAWN], notes=notes)
 
 
 _RUNTIMES = runtimes(__file__)
@@ -120,7 +120,7 @@ FAMILY = DeviceFamily(
     place=place,
     price=price,
     compiled=Compiled(record, tables, points),
-    own=own_constants,
+    generation=own_constants,
     collective=CollectiveWire(wide_format, wired, issue),
     idles=idles,
     fields={"kv_format": kv_format(activation_bits), "runtime": RUNTIME, **PARALLEL},

@@ -114,7 +114,7 @@ class Operators:
         axes = [a for a in range(len(radix)) if any(shape[a] > 1 for shape in varying)]
         alike: dict[tuple[int, ...], list[int]] = {}
         for at, group in enumerate(self.groups):
-            alike.setdefault(tuple(k for k in group.carried if type(self.sizes[k]) is not float), []).append(at)
+            alike.setdefault(tuple(k for k in group.sizes if type(self.sizes[k]) is not float), []).append(at)
         for carried, groups in alike.items():
             kinds = _distinct([(k, self.sizes[k]) for k in carried])
             counts = [values.shape[1] for _, values, _ in kinds]
