@@ -20,7 +20,7 @@ from engine.devices.common.instruction_set import (
 from engine.devices.common.job import Job
 from engine.devices.npu import assembly
 from engine.devices.npu.chains import CELLS, CELLS_IN_ORDER, InstructionChain, VectorOp
-from engine.devices.npu.density import densities, fabric, resized
+from engine.devices.npu.density import densities, device_for, fabric
 from engine.devices.npu.family import formats
 from engine.devices.npu.instance import Engine
 from engine.devices.npu.machine import Processor, arithmetic
@@ -33,19 +33,19 @@ from model_zoo.ops import Op, recurrence
 
 
 def _demand(job: Job) -> Demand:
-    return fabric(resized(job.device, job.format), job.format)
+    return fabric(device_for(job.device, job.format), job.format)
 
 
 def _uses(job: Job) -> tuple[Use, ...]:
     device, format = job.device, job.format
-    npu, density = npu_of(resized(device, format)), next((d for d in densities(device) if d.format == format), None)
+    npu, density = npu_of(device_for(device, format)), next((d for d in densities(device) if d.format == format), None)
     units = npu.native_dim.si * npu.lanes.si * npu.tiles.si
     basis = "fitted to the 80,000 units printed for a Stratix 10 280"
     rows = [Use(f"multiply-accumulators, {format}", units, density.hard + density.soft if density else None, basis)]
-    for resource, used in _demand(job).items():
+    for resource, counts in _demand(job).items():
         there = getattr(device.fpga, resource, None)
-        most = there.si if there is not None else None
-        rows.append(Use(LABELS[resource].removesuffix(" slices"), sum(used.values()), most, "derived"))
+        available = there.si if there is not None else None
+        rows.append(Use(LABELS[resource].removesuffix(" slices"), sum(counts.values()), available, "derived"))
     return tuple(rows)
 
 
@@ -70,8 +70,8 @@ def accuracy(cell: str, format: str, native: int = 0) -> tuple[float, ...]:
     vectors |= {state: np.zeros(_WIDTH, np.float32) for state in ("h0.0", "c0.0")}
     matrices = {k: v for k, v in w.items() if k[0] != "b"}
     program, formats = sequence(CELLS[cell], _STEPS_RUN), (arithmetic(format, native), None)
-    own, exact = (Processor(form, matrices, vectors).run(program) for form in formats)
-    return tuple(relative_error(own[f"h{t}.0"], exact[f"h{t}.0"]) for t in range(1, _STEPS_RUN + 1))
+    got, exact = (Processor(form, matrices, vectors).run(program) for form in formats)
+    return tuple(relative_error(got[f"h{t}.0"], exact[f"h{t}.0"]) for t in range(1, _STEPS_RUN + 1))
 
 
 def _errors(job: Job) -> tuple[Error, ...]:
@@ -115,8 +115,8 @@ def _program(job: Job) -> assembly.NpuProgram:
             instructions.append(HostOperator("softmax", value, target))
         else:
             last = instructions.pop()
-            added = VectorOp(op.kind.lower() if op.kind != "Sigmoid" else "sigmoid")
-            instructions.append(InstructionChain(last.source, (*last.ops, added), target, last.matrix))
+            vector_op = VectorOp(op.kind.lower() if op.kind != "Sigmoid" else "sigmoid")
+            instructions.append(InstructionChain(last.source, (*last.ops, vector_op), target, last.matrix))
         value = target
     return assembly.NpuProgram(tuple(instructions), vectors, matrices)
 
@@ -136,7 +136,7 @@ _STEPS = 4  # tokens, and places a side, of the programs that no scenario gives 
 _PARTS = ("attention", "convolution", "mlp")
 
 
-def _built(job: Job, part: str) -> assembly.NpuProgram:
+def _part_program(job: Job, part: str) -> assembly.NpuProgram:
     """Attention of a few tokens, a 3 x 3 convolution or a perceptron, as wide as the instance's native vector."""
     width, side = round(Engine.of(job.device).native), _STEPS
     x = {f"x{t}": width for t in range(side * side if part == "convolution" else side)}
@@ -151,16 +151,16 @@ def _built(job: Job, part: str) -> assembly.NpuProgram:
     return assembly.NpuProgram(mlp(3), vectors, {f"W{i}": (width, width) for i in (1, 2, 3)})
 
 
-def _shipped(job: Job, part: str) -> str:
-    return assembly.disassemble(_built(job, part) if part in _PARTS else _program(job))
+def _program_text(job: Job, part: str) -> str:
+    return assembly.disassemble(_part_program(job, part) if part in _PARTS else _program(job))
 
 
 def _register_lengths(job: Job, program: assembly.NpuProgram) -> dict[str, int]:
     """Lengths of all registers, the instance's register files and queue checked. [elements]"""
     npu = npu_of(job.device)
-    most, queue = (limit.si if limit else None for limit in (npu.vector_elements, npu.queue))
-    limits = {"most": most, "queue": queue}
-    return assembly.checked(program, **{name: value for name, value in limits.items() if value is not None})
+    elements, queue = (limit.si if limit else None for limit in (npu.vector_elements, npu.queue))
+    limits = {"elements": elements, "queue": queue}
+    return assembly.register_lengths(program, **{name: value for name, value in limits.items() if value is not None})
 
 
 def _line(instr: Instruction) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
@@ -180,22 +180,22 @@ def _listing(job: Job, text: str) -> Listing:
     program, engine = assembly.assemble(text), Engine.of(job.device, job.format)
     _register_lengths(job, program)
     visit = job.model["host_visit"] * engine.clock
-    timed = time_chains(program.instructions, engine, program.vectors, program.matrices, visit)
-    bars = tuple((bar.unit, bar.chain, bar.start, bar.duration) for bar in timed.bars)
+    timing = time_chains(program.instructions, engine, program.vectors, program.matrices, visit)
+    bars = tuple((bar.unit, bar.chain, bar.start, bar.duration) for bar in timing.bars)
     rows = []
-    written: dict[str, int] = {}
+    writers: dict[str, int] = {}
     for at, instr in enumerate(program.instructions):
-        spans = [bar for bar in timed.bars if bar.chain == at]
+        spans = [bar for bar in timing.bars if bar.chain == at]
         line, unit, reads, writes = _line(instr)
-        last = max((written[name] for name in reads if name in written), key=lambda n: timed.valid[n], default=None)
+        last = max((writers[name] for name in reads if name in writers), key=lambda n: timing.valid[n], default=None)
         start, end = min(bar.start for bar in spans), max(bar.start + bar.duration for bar in spans)
         hazard = "read after write" if last is not None else ""
-        rows.append(Row(at, program.lines[at], line, unit, start, end, timed.valid[at], reads, writes, last, hazard))
-        written.update(dict.fromkeys(writes, at))
-    return Listing(text, timed.cycles, engine.clock, tuple(rows), bars)
+        rows.append(Row(at, program.lines[at], line, unit, start, end, timing.valid[at], reads, writes, last, hazard))
+        writers.update(dict.fromkeys(writes, at))
+    return Listing(text, timing.cycles, engine.clock, tuple(rows), bars)
 
 
-def _values(job: Job, text: str, seed: int, most: int | None) -> tuple[Values, ...]:
+def _values(job: Job, text: str, seed: int, limit: int | None) -> tuple[Values, ...]:
     program = assembly.assemble(text)
     _register_lengths(job, program)
     rng = np.random.default_rng(seed)
@@ -206,16 +206,16 @@ def _values(job: Job, text: str, seed: int, most: int | None) -> tuple[Values, .
     npu = npu_of(job.device)
     native = round((npu.block or npu.native_dim).si) if job.format.startswith("ms-fp") else 0
     with np.errstate(all="ignore"):
-        got, wanted = (
-            Processor(format, matrices, vectors).run(program.instructions[:most])
+        got, reference = (
+            Processor(format, matrices, vectors).run(program.instructions[:limit])
             for format in (arithmetic(job.format, native), None)
         )
-    return tuple(register(name, vectors.get(name), got[name], wanted[name]) for name in got)
+    return tuple(register(name, vectors.get(name), got[name], reference[name]) for name in got)
 
 
 INSTRUCTIONS = InstructionSet(
     assembly.MNEMONICS,
-    _shipped,
+    _program_text,
     _listing,
     _values,
     _demand,

@@ -54,21 +54,21 @@ def _chain(lines: Sequence[Line]) -> InstructionChain:
     source = "+".join(_name(word).text for word in lines[0].take(1, 4096, "one or more registers"))
     matrix, ops, target = "", list[VectorOp](), ""
     for line in lines[1:]:
-        what = line.head.text
+        mnemonic = line.head.text
         if target:
             _tap(line.head, ops, target)
             target = ""
-        if what in ("v_wr", "mv_mul"):
-            (word,) = line.take(1, 1, "a register" if what == "v_wr" else "a matrix")
-            if what == "v_wr":
+        if mnemonic in ("v_wr", "mv_mul"):
+            (word,) = line.take(1, 1, "a register" if mnemonic == "v_wr" else "a matrix")
+            if mnemonic == "v_wr":
                 target = _name(word).text
             elif matrix or ops:
                 raise line.head.wrong("mv_mul comes first in a chain, and once")
             else:
                 matrix = _name(word).text
         else:
-            words = line.take(1, 1, "a register") if what.startswith("vv_") else line.take(0, 0, "nothing")
-            ops.append(VectorOp(_OPERATIONS[what], "".join(_name(word).text for word in words)))
+            words = line.take(1, 1, "a register") if mnemonic.startswith("vv_") else line.take(0, 0, "nothing")
+            ops.append(VectorOp(_OPERATIONS[mnemonic], "".join(_name(word).text for word in words)))
     if not target:
         raise lines[0].head.wrong("this chain writes nothing: a v_wr has to end it")
     return InstructionChain(source, tuple(ops), target, matrix)
@@ -149,9 +149,9 @@ def disassemble(program: NpuProgram) -> str:
 class _Sizes:
     """Lengths of registers and shapes of matrices as a program goes on, and what an instance holds of them."""
 
-    def __init__(self, program: NpuProgram, most: float, queue: float) -> None:
+    def __init__(self, program: NpuProgram, elements: float, queue: float) -> None:
         self.lengths, self.shapes, self.line = dict(program.vectors), dict(program.matrices), 1
-        self.most, self.queue = most, queue
+        self.room, self.queue = elements, queue
 
     def wrong(self, sentence: str) -> ProgramError:
         return ProgramError(self.line, 1, sentence)
@@ -176,8 +176,8 @@ class _Sizes:
         else:
             self.lengths[instr.target] = self.length(instr.source)
         size = sum(self.lengths.values())
-        if size > self.most:
-            raise self.wrong(f"the program has {size:,} elements here; the vector register files hold {self.most:,.0f}")
+        if size > self.room:
+            raise self.wrong(f"the program has {size:,} elements here; the vector register files hold {self.room:,.0f}")
 
     def _chain(self, chain: InstructionChain) -> None:
         size = self.length(chain.source)
@@ -191,20 +191,20 @@ class _Sizes:
                 raise self.wrong(f"matrix {chain.matrix!r} takes {k:,} inputs; {chain.source!r} has {size:,}")
             size = n
         for op in chain.ops:
-            other = self.length(op.operand) if op.operand else size
-            if other != size:
-                raise self.wrong(f"{_NAMES[op.op]} meets {size:,} elements; {op.operand!r} has {other:,}")
+            length = self.length(op.operand) if op.operand else size
+            if length != size:
+                raise self.wrong(f"{_NAMES[op.op]} meets {size:,} elements; {op.operand!r} has {length:,}")
             if op.tap:
                 self.lengths[op.tap] = size
         self.lengths[chain.target] = size
 
 
-def checked(program: NpuProgram, most: float = 8 * LONGEST, queue: float = inf) -> dict[str, int]:
+def register_lengths(program: NpuProgram, elements: float = 8 * LONGEST, queue: float = inf) -> dict[str, int]:
     """Lengths of all registers after the program; ProgramError where one is read unwritten or sizes do not fit.
 
-    [elements] A bound: what its sizes say. ``most`` elements fit the register files, ``queue`` instructions a chain.
+    [elements] A bound: what its sizes say. ``elements`` fit the register files, ``queue`` instructions a chain.
     """
-    sizes = _Sizes(program, most, queue)
+    sizes = _Sizes(program, elements, queue)
     for line, instr in zip(program.lines or range(1, len(program.instructions) + 1), program.instructions, strict=True):
         sizes.take(line, instr)
     return sizes.lengths

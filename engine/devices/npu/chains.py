@@ -40,7 +40,7 @@ class VectorOp:
     operand: str = ""
     tap: str = ""  # register that also takes the value here
 
-    def renamed(self, name: Callable[[str], str]) -> VectorOp:
+    def with_names(self, name: Callable[[str], str]) -> VectorOp:
         """The same on other registers."""
         return VectorOp(self.op, name(self.operand), name(self.tap))
 
@@ -136,16 +136,16 @@ def cut(
     source, matrix = chain.source, chain.matrix
     ops: list[VectorOp] = []
     places: list[int] = []
-    at, used = 0, set()
+    at, busy = 0, set()
     for op in chain.ops:
         unit = _UNIT_OF[op.op]
-        if unit in used or (in_order and any(_ORDER.index(u) > _ORDER.index(unit) for u in used)):
-            at, used = at + 1, set()
+        if unit in busy or (in_order and any(_ORDER.index(u) > _ORDER.index(unit) for u in busy)):
+            at, busy = at + 1, set()
         if at >= mfus:
             target = f"{chain.target}.{len(pieces)}"
             pieces.append((InstructionChain(source, tuple(ops), target, matrix), tuple(places)))
-            source, matrix, ops, places, at, used = target, "", [], [], 0, set()
-        used.add(unit)
+            source, matrix, ops, places, at, busy = target, "", [], [], 0, set()
+        busy.add(unit)
         ops.append(op)
         places.append(at)
     pieces.append((InstructionChain(source, tuple(ops), chain.target, matrix), tuple(places)))
@@ -182,13 +182,13 @@ def finish(
 ) -> dict[str, float]:
     """Cycles at which the registers a chain writes are valid, given when those it reads are. [cycle]"""
     t = ready[chain.source] + pipe.dispatch + pipe.read + (pipe.product if chain.matrix else pipe.bypass)
-    written = {}
+    valid = {}
     for unit in sorted(set(places)):  # an MFU without work is passed by
         here = [v for v, place in zip(chain.ops, places, strict=True) if place == unit]
         t = max([t] + [ready[v.operand] + pipe.read for v in here if v.operand]) + pipe.mfu
-        written.update({v.tap: t + pipe.write for v in here if v.tap})
-    written[chain.target] = t + pipe.write
-    return written
+        valid.update({v.tap: t + pipe.write for v in here if v.tap})
+    valid[chain.target] = t + pipe.write
+    return valid
 
 
 def floor_cycles(cell: str, pipe: Pipeline) -> float:

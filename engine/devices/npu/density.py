@@ -39,18 +39,18 @@ With it and `CONTROL`, chosen with them in view, the three instances of Fowers e
 """
 
 
-def packed(bits: int, side: int = SIDE) -> int:
+def packing(bits: int, side: int = SIDE) -> int:
     """Products of two magnitudes of `bits` that one side x side multiplier gives side by side. [-] A bound.
 
     With r values `2 bits` apart in one operand, the other holds values `2 r bits` apart, so that no products overlap.
     """
-    most = 0
+    highest = 0
     for r in range(1, side + 1):
         if 2 * bits * (r - 1) + bits > side:
             break
-        rest = (side - bits) // (2 * bits * r) + 1
-        most = max(most, r * rest)
-    return most
+        values = (side - bits) // (2 * bits * r) + 1
+        highest = max(highest, r * values)
+    return highest
 
 
 def _tree(bits: int) -> float:
@@ -72,13 +72,13 @@ def densities(device: Device) -> tuple[Density, ...]:
     result = []
     for name, bits in FORMATS.items():
         logic = LOGIC_SHARE * fabric.alm.si
-        hard = min(fabric.dsp.si * PER_BLOCK * packed(bits), math.floor(logic / _tree(bits)))
+        hard = min(fabric.dsp.si * PER_BLOCK * packing(bits), math.floor(logic / _tree(bits)))
         soft = math.floor((logic - hard * _tree(bits)) / (_tree(bits) + _product(bits)))
         result.append(Density(name, hard, soft, 2.0 * (hard + soft) * npu.clock.si))
     return tuple(result)
 
 
-def resized(device: Device, format: str) -> Device:
+def device_for(device: Device, format: str) -> Device:
     """The instance as its part holds it in a format it was not built for: with as many of its tile engines as fit.
 
     One at least, which `overfull` then refuses. A format of its `peak` leaves it as it is. An estimate.
@@ -110,7 +110,7 @@ def fabric(device: Device, format: str) -> Demand:
     result = {"m20k": {"ports of the weights": ports, "register files, control and network": CONTROL["m20k"]}}
     if has.alm is None or has.dsp is None:
         return result
-    side = PER_BLOCK * packed(bits)  # products of one block
+    side = PER_BLOCK * packing(bits)  # products of one block
     units = weights * (npu.batch_lanes.si if npu.batch_lanes else 1.0)
     hard = smaller(units, has.dsp.si * side)
     logic = units * _tree(bits) + larger(units - hard, 0.0) * _product(bits)
@@ -128,11 +128,11 @@ def overfull(device: Device, format: str) -> str | None:
     npu, density = device.npu, next((d for d in densities(device) if d.format == format), None)
     if npu is None or density is None:
         return None
-    units, most = npu.native_dim.si * npu.lanes.si * npu.tiles.si, MOST * (density.hard + density.soft)
-    if units <= most:
+    units, limit = npu.native_dim.si * npu.lanes.si * npu.tiles.si, MOST * (density.hard + density.soft)
+    if units <= limit:
         engines = f"{npu.tiles.si:.0f} tile engines of {npu.native_dim.si:.0f} x {npu.lanes.si:.0f} in {format}"
         return shortage(engines, fabric(device, format), device.fpga, device.name)
     return (
         f"{npu.tiles.si:.0f} tile engines of {npu.native_dim.si:.0f} x {npu.lanes.si:.0f} take {units:,.0f} "
-        f"multipliers of {format}; the part of {device.name} holds at most about {most:,.0f}."
+        f"multipliers of {format}; the part of {device.name} holds at most about {limit:,.0f}."
     )

@@ -19,10 +19,10 @@ from engine.devices.common.host_work import PARSING, parsed_on_host
 from engine.devices.common.job import Job
 from engine.devices.common.model_file import model_file
 from engine.devices.npu.chains import CELLS, DEPTHS
-from engine.devices.npu.density import overfull, resized
+from engine.devices.npu.density import device_for, overfull
 from engine.devices.npu.instance import Engine
 from engine.devices.npu.pinning import formats, levels, npu_of, pinned_memory, pins, place
-from engine.devices.npu.price import PassCost, cell_of, peak, priced, work
+from engine.devices.npu.price import PassCost, cell_of, pass_cost, peak, work
 from hardware_specs.quantity import Quantity
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph, recurrence
@@ -49,8 +49,8 @@ def activity(job: Job, watts: float) -> list[float]:
 
     The printed power is a virus's, which fills every multiplier in every cycle: a multiply-add takes its part of that.
     """
-    streamed = watts * job.model["memory_share"]
-    return [0.0, streamed, 0.0, 0.0, 0.0, 0.0, watts * sum(work(job)) / peak(job.device, job.format)]
+    memory_w = watts * job.model["memory_share"]
+    return [0.0, memory_w, 0.0, 0.0, 0.0, 0.0, watts * sum(work(job)) / peak(job.device, job.format)]
 
 
 def supports(device: Device, graph: Graph, format: str) -> str | None:
@@ -65,7 +65,7 @@ def supports(device: Device, graph: Graph, format: str) -> str | None:
             if count and cell_of(phase.ops[at : at + count]) not in CELLS:
                 return f"{device.name} has programs for RNN, GRU and LSTM steps; {phase.ops[at].name} is none of these."
             at += count or 1
-    return overfull(resized(device, format), format)
+    return overfull(device_for(device, format), format)
 
 
 def helps(job: Job) -> tuple[tuple[str, float], ...]:
@@ -73,7 +73,7 @@ def helps(job: Job) -> tuple[tuple[str, float], ...]:
     engine = Engine.of(job.device, job.format)
     depths = {f.name: 0.9 * getattr(engine.pipe, f.name) for f in fields(engine.pipe) if f.name != "mfus"}
     near = {"host_visit": 0.9 * job.model["host_visit"], "host_rate": job.model["host_rate"] / 0.9}
-    tried = {
+    cases = {
         "matrix work": (job, replace(engine, beats=0.9 * engine.beats), 1.0),
         "on-chip memory": (job, replace(engine, fetch=0.9 * engine.fetch), 1.0),
         "vector work": (job, replace(engine, vector_beats=0.9 * engine.vector_beats), 1.0),
@@ -83,30 +83,30 @@ def helps(job: Job) -> tuple[tuple[str, float], ...]:
     }
 
     def total(sheet: PassCost) -> float:
-        return float(sheet.seconds.sum()) + sum(seconds for _, _, seconds in sheet.other)
+        return float(sheet.seconds.sum()) + sum(seconds for _, _, seconds in sheet.overheads)
 
-    now = total(priced(job, engine))
-    return tuple((name, 10.0 * (1.0 - total(priced(*other)) / now)) for name, other in tried.items())
+    now = total(pass_cost(job, engine))
+    return tuple((name, 10.0 * (1.0 - total(pass_cost(*case)) / now)) for name, case in cases.items())
 
 
 def price(job: Job, detail: bool = True) -> PhaseCost:
     """Cost of one pass on one processor; requests of a batch run one after the other."""
     n = len(job.ops)
-    sheet = priced(job)
-    seconds, other = as_doubles(sheet.seconds), tuple(sheet.other)
+    sheet = pass_cost(job)
+    seconds, overheads = as_doubles(sheet.seconds), tuple(sheet.overheads)
     if not detail:
-        return PhaseCost(seconds, other=other)
+        return PhaseCost(seconds, other=overheads)
     spilled_bytes, dram_name, spans = sheet.offchip.astype(np.float64), levels(job.device)[4], sheet.spans
     flops = work(job)
     notes = []
-    guessed = [name for name in DEPTHS if name not in npu_of(job.device).depths]
-    if guessed:
-        notes.append(f"Pipeline depths taken from the Stratix 10 instance: {', '.join(guessed)}.")
-    tiles = [npu_of(device).tiles.si for device in (resized(job.device, job.format), job.device)]
+    defaults = [name for name in DEPTHS if name not in npu_of(job.device).depths]
+    if defaults:
+        notes.append(f"Pipeline depths taken from the Stratix 10 instance: {', '.join(defaults)}.")
+    tiles = [npu_of(device).tiles.si for device in (device_for(job.device, job.format), job.device)]
     if tiles[0] < tiles[1]:
         notes.append(f"In {job.format} the part holds {tiles[0]:.0f} of the instance's {tiles[1]:.0f} tile engines.")
-    if sheet.hosted:
-        notes.append(f"Left to the host's CPU, for want of an instruction: {', '.join(sheet.hosted[:6])}.")
+    if sheet.host_ops:
+        notes.append(f"Left to the host's CPU, for want of an instruction: {', '.join(sheet.host_ops[:6])}.")
     if spilled_bytes.any():
         notes.append(
             f"{spilled_bytes.sum() / 1e6:.1f} MB of weights a pass come from {dram_name}: they are not pinned."
@@ -117,8 +117,8 @@ def price(job: Job, detail: bool = True) -> PhaseCost:
         np.full(n, peak(job.device, job.format)),
         spilled_bytes,
         sheet.onchip.astype(np.float64),
-        other=other,
-        link_bytes=sheet.sent,
+        other=overheads,
+        link_bytes=sheet.bytes_out,
         timeline=spans,
         timeline_of="one step of a recurrent layer" if spans else "",
         notes=tuple(notes),

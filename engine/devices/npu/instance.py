@@ -12,7 +12,7 @@ from functools import cached_property
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, largest, smaller
 from engine.devices.npu.chains import DEPTHS, Pipeline
-from engine.devices.npu.density import resized
+from engine.devices.npu.density import device_for
 from engine.devices.npu.pinning import formats, npu_of, pinned_memory, stored_bits
 from hardware_specs.schema import Device
 
@@ -42,20 +42,20 @@ class Engine:
         often as vectors share a pass of the weights; a format whose printed peak is lower than the best one keeps that
         ratio.
         """
-        known = _engines(device)
-        if format not in known:
-            known[format] = cls._read(device, format)
-        return known[format]
+        engines = _engines(device)
+        if format not in engines:
+            engines[format] = cls._read(device, format)
+        return engines[format]
 
     @classmethod
     def _read(cls, device: Device, format: str) -> Engine:
-        npu, built = npu_of(resized(device, format)), npu_of(device)
+        npu, base = npu_of(device_for(device, format)), npu_of(device)
         depths = {name: npu.depths[name].si if name in npu.depths else deep for name, deep in DEPTHS.items()}
         native, lanes = npu.native_dim.si, npu.lanes.si
         in_order = npu.issue == "in-order"
         beats = 1 if in_order else math.ceil(native / lanes)  # in order, a pass is native x lanes of every engine
         vector = math.ceil(native / npu.mfu_lanes.si) if npu.mfu_lanes else beats
-        pipe = Pipeline.of(depths, native, lanes, built.tiles.si, npu.mfus.si)
+        pipe = Pipeline.of(depths, native, lanes, base.tiles.si, npu.mfus.si)
         batch, cores = (size.si if size else 1.0 for size in (npu.batch_lanes, npu.cores))
         side, gives = (batch * cores, batch), pinned_memory(device).bandwidth
         bits = stored_bits(device, format or formats(device)[0])

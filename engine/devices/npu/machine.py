@@ -47,11 +47,11 @@ class Processor:
     matrices: Mapping[str, np.ndarray]
     vectors: Mapping[str, np.ndarray]
     registers: dict[str, np.ndarray] = field(default_factory=dict)
-    stored: dict[str, np.ndarray] = field(default_factory=dict)
+    weights: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.dtype, self.wide = (np.float16, np.float32) if self.format else (np.float64, np.float64)
-        self.stored = {name: self._narrow(m) for name, m in self.matrices.items()}
+        self.weights = {name: self._narrow(m) for name, m in self.matrices.items()}
         self.registers = {name: np.asarray(v, self.wide).astype(self.dtype) for name, v in self.vectors.items()}
 
     def _narrow(self, values: np.ndarray) -> np.ndarray:
@@ -65,7 +65,7 @@ class Processor:
                 self._chain(instruction)
             elif isinstance(instruction, MatrixWrite):
                 matrix = np.stack([self.registers[name] for name in instruction.rows])
-                self.stored[instruction.matrix] = self._narrow(matrix.T if instruction.transposed else matrix)
+                self.weights[instruction.matrix] = self._narrow(matrix.T if instruction.transposed else matrix)
             else:
                 self._host(instruction)
         return self.registers
@@ -77,11 +77,11 @@ class Processor:
     def _chain(self, chain: InstructionChain) -> None:
         value = self._read(chain.source)
         if chain.matrix:
-            value = (self.stored[chain.matrix] @ self._narrow(value)).astype(self.dtype)
+            value = (self.weights[chain.matrix] @ self._narrow(value)).astype(self.dtype)
         for step in chain.ops:
-            other = self._read(step.operand) if step.operand else value
+            operand = self._read(step.operand) if step.operand else value
             value = value.astype(self.wide) if step.op in _SPECIAL else value
-            value = _OPERATIONS[step.op](value, other).astype(self.dtype)
+            value = _OPERATIONS[step.op](value, operand).astype(self.dtype)
             if step.tap:
                 self.registers[step.tap] = value
         self.registers[chain.target] = value

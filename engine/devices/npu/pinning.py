@@ -36,20 +36,20 @@ def formats(device: Device) -> tuple[str, ...]:
 
     Where the part's fabric is known, wider block formats than its own too: images for them can be made.
     """
-    own = tuple(f for f in (*_MANTISSA, "fp16", "int8") if f in device.peak)
-    if not own or own[0] not in _MANTISSA or not densities(device):
-        return own
-    return own + tuple(f for f in _MANTISSA if _MANTISSA[f] > _MANTISSA[own[0]] and f not in own)
+    names = tuple(f for f in (*_MANTISSA, "fp16", "int8") if f in device.peak)
+    if not names or names[0] not in _MANTISSA or not densities(device):
+        return names
+    return names + tuple(f for f in _MANTISSA if _MANTISSA[f] > _MANTISSA[names[0]] and f not in names)
 
 
 def stored_bits(device: Device, format: str) -> float:
     """Bits a weight takes on chip, exponent shared over a block: sign and mantissa. [bit]"""
     npu = npu_of(device)
-    own = next((f for f in formats(device)), format)
-    shared = 0.0  # of an exponent, where fewer values share it than those the listed bits count on
+    best = next((f for f in formats(device)), format)
+    exponent = 0.0  # of an exponent, where fewer values share it than those the listed bits count on
     if format in _MANTISSA and npu.block:
-        shared = EXPONENT * (1.0 / npu.block.si - 1.0 / npu.native_dim.si)
-    return npu.weight_bits.si + shared + _MANTISSA.get(format, 0) - _MANTISSA.get(own, 0)
+        exponent = EXPONENT * (1.0 / npu.block.si - 1.0 / npu.native_dim.si)
+    return npu.weight_bits.si + exponent + _MANTISSA.get(format, 0) - _MANTISSA.get(best, 0)
 
 
 def pinned_memory(device: Device) -> MemoryLevel:
@@ -75,12 +75,12 @@ def place(job: Job) -> tuple[Fit, ...]:
     """Weights pinned on chip by their stored bits, the rest in DRAM, if the board has any; tables with the host."""
     need = footprint(job, low_bits=stored_bits(job.device, job.format), table_bits=_TABLE_BITS)
     chip, dram, _, chip_name, dram_name = levels(job.device)
-    wanted = need.weights + need.state
+    demand = need.weights + need.state
     holds = "pinned weights and state"
-    fits = [Fit(chip_name, "onchip", wanted, chip, holds, required=not dram, state_bytes=need.state, rest=dram_name)]
+    fits = [Fit(chip_name, "onchip", demand, chip, holds, required=not dram, state_bytes=need.state, rest=dram_name)]
     if dram:
-        spilled = larger(0.0, wanted - chip)
-        fits.append(Fit(dram_name, "offchip", spilled, dram, "weights that are not pinned", state_bytes=need.state))
+        overflow = larger(0.0, demand - chip)
+        fits.append(Fit(dram_name, "offchip", overflow, dram, "weights that are not pinned", state_bytes=need.state))
     if any(op.kind in LOOKUPS for op in job.ops):
         fits.append(Fit("host-dram", "offchip", need.tables, job.model["host_memory"], "embedding tables"))
     return tuple(fits)
@@ -94,13 +94,13 @@ def spills(of: tuple[Job, float, float]) -> np.ndarray:
     """
     job, room, bits = of
     here = {op.name for op in job.ops}
-    spilled: dict[str, float] = {}
+    shares: dict[str, float] = {}
     for phase in job.graph.phases:
         for op in phase.ops:
-            if op.name not in here or op.name in spilled or op.stored == 0 or op.kind in HOST_KINDS:
+            if op.name not in here or op.name in shares or op.stored == 0 or op.kind in HOST_KINDS:
                 continue
             size = op.stored * op.layers * bits / 8 / (1 if op.shard == "none" else job.ways)
-            pinned = smaller(room, size)
-            room -= pinned
-            spilled[op.name] = 1.0 - pinned / size
-    return as_doubles(columns_as(numbers((len(job.ops),)), [spilled.get(op.name, 0.0) for op in job.ops]))
+            on_chip = smaller(room, size)
+            room -= on_chip
+            shares[op.name] = 1.0 - on_chip / size
+    return as_doubles(columns_as(numbers((len(job.ops),)), [shares.get(op.name, 0.0) for op in job.ops]))

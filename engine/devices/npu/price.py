@@ -48,9 +48,9 @@ class PassCost:
     seconds: np.ndarray
     offchip: np.ndarray
     onchip: np.ndarray
-    other: list[tuple[str, str, float]]
-    hosted: tuple[str, ...]
-    sent: float = 0.0
+    overheads: list[tuple[str, str, float]]
+    host_ops: tuple[str, ...]
+    bytes_out: float = 0.0
     spans: tuple[Span, ...] = ()
 
 
@@ -61,61 +61,61 @@ class OperatorCycles:
     Attributes
     ----------
     chains : first operator, number of operators, and whether they are a recurrent cell, whose cycles are not here [-]
-    hosted : names of operators left to the host
+    host_ops : names of operators left to the host
     times : executions in a pass [-]
     products : which are products outside of cells [-]
-    multiplied, covered : cycles of a product on the multipliers, and with its weights from on-chip memory [cycle]
-    exposed, any_exposed : cycles of a vector operation that nothing of its chain hides [cycle], and 1 where there are
+    multiply, on_chip : cycles of a product on the multipliers, and with its weights from on-chip memory [cycle]
+    vector, any_exposed : cycles of a vector operation that nothing of its chain hides [cycle], and 1 where there are
         some [-]
     start : cycles until the first result of a chain, at its first operator [cycle]
     visits : calls of the host [-]
-    moved : elements that an operator of the host reads and writes [elements]
+    host_elements : elements that an operator of the host reads and writes [elements]
     read, share : weights [elements], and the part of an operator that one of the devices has [-]
     """
 
     chains: tuple[tuple[int, int, bool], ...]
-    hosted: tuple[str, ...]
+    host_ops: tuple[str, ...]
     times: np.ndarray
     products: np.ndarray
-    multiplied: np.ndarray
-    covered: np.ndarray
-    exposed: np.ndarray
+    multiply: np.ndarray
+    on_chip: np.ndarray
+    vector: np.ndarray
     any_exposed: np.ndarray
     start: np.ndarray
     visits: np.ndarray
-    moved: np.ndarray
+    host_elements: np.ndarray
     read: np.ndarray
     share: np.ndarray
 
 
-def priced(job: Job, engine: Engine | None = None, memory: float = 1.0) -> PassCost:
+def pass_cost(job: Job, engine: Engine | None = None, memory: float = 1.0) -> PassCost:
     """A pass, operator by operator, on the device's instance or on another one, its DRAM `memory` times as slow. [s]
 
     A batch is served one request after the other, or as many as share weights.
     """
     engine = (engine or Engine.of(job.device, job.format)).for_batch(job.batch)
-    one, bits = _operator_cycles((job, engine)), stored_bits(job.device, job.format)
+    cycles, bits = _operator_cycles((job, engine)), stored_bits(job.device, job.format)
     room, _, bandwidth, *_ = levels(job.device)
-    runs = one.times * math.ceil(job.batch / engine.side)
-    read = one.read * runs * bits / 8 * one.share
+    runs = cycles.times * math.ceil(job.batch / engine.side)
+    read = cycles.read * runs * bits / 8 * cycles.share
     offchip = read * spills((job, room, bits)) if bandwidth else numbers((len(job.ops),))
-    sheet = PassCost(numbers((len(job.ops), 6)), offchip, read - offchip, [], one.hosted)
+    sheet = PassCost(numbers((len(job.ops), 6)), offchip, read - offchip, [], cycles.host_ops)
     stream = memory * offchip / bandwidth if bandwidth else numbers((len(job.ops),))
-    multiplied, spent = one.multiplied * runs / engine.clock, one.covered * runs / engine.clock
-    least = work(job) / engine.peak * one.any_exposed
-    sheet.seconds[:, _COMPUTE] = multiplied + each_larger(one.exposed * runs / engine.clock, least)
-    sheet.seconds[:, _ONCHIP] = spent - multiplied
-    sheet.seconds[one.products, _OFFCHIP] = each_larger((stream - spent)[one.products], 0.0)
-    moved = one.moved * runs * 2.0 / job.model["host_rate"]
-    sheet.seconds[:, _HOST] = one.visits * runs * job.model["host_visit"] + moved
-    sheet.seconds[:, _OVERHEAD] = one.start * runs / engine.clock
-    for at, count, cell in one.chains:
+    multiply, on_chip = cycles.multiply * runs / engine.clock, cycles.on_chip * runs / engine.clock
+    floor = work(job) / engine.peak * cycles.any_exposed
+    sheet.seconds[:, _COMPUTE] = multiply + each_larger(cycles.vector * runs / engine.clock, floor)
+    sheet.seconds[:, _ONCHIP] = on_chip - multiply
+    sheet.seconds[cycles.products, _OFFCHIP] = each_larger((stream - on_chip)[cycles.products], 0.0)
+    transfer_s = cycles.host_elements * runs * 2.0 / job.model["host_rate"]
+    sheet.seconds[:, _HOST] = cycles.visits * runs * job.model["host_visit"] + transfer_s
+    sheet.seconds[:, _OVERHEAD] = cycles.start * runs / engine.clock
+    for at, count, cell in cycles.chains:
         if cell:
             _price_cell(job, engine, sheet, stream, at, count)
         elif job.ops[at].contraction and job.ops[at].shard != "none":
-            wire_s, sent = _exchange(job, job.ways, job.ops[at].writes.at(1, job.length, job.context))
+            wire_s, bytes_out = _exchange(job, job.ways, job.ops[at].writes.at(1, job.length, job.context))
             sheet.seconds[at, _LINKS] = wire_s * runs[at]
-            sheet.sent += sent * runs[at]
+            sheet.bytes_out += bytes_out * runs[at]
     return sheet
 
 
@@ -136,9 +136,9 @@ def _exchange(job: Job, peers: float, elements: float) -> tuple[float, float]:
     """Seconds and bytes until `peers` devices, each with its share of `elements` float16 values, all hold them."""
     if peers <= 1 or job.link is None:
         return 0.0, 0.0
-    sent = (peers - 1.0) / peers * elements * 2.0
+    bytes_out = (peers - 1.0) / peers * elements * 2.0
     rate = job.link.usable
-    return job.link.latency.si * job.link_hops + sent / rate, sent
+    return job.link.latency.si * job.link_hops + bytes_out / rate, bytes_out
 
 
 def cell_of(ops: Sequence[Op]) -> str:
@@ -167,15 +167,15 @@ def _price_cell(job: Job, engine: Engine, sheet: PassCost, stream: np.ndarray, a
     steps = recurrent.steps.at(1, job.length, job.context)
     rounds = recurrent.layers / parallel * copies / together * math.ceil(job.batch / engine.side)
     executions = steps * rounds
-    multiplied, occupied = (_occupied(ops, npu, rows, hidden, together) for npu in (engine.without_fetch, engine))
-    streamed = stream[at : at + count] / executions * engine.clock  # cycles a step has weights come from DRAM
-    waits = np.array([larger(wait, 0.0) for wait in streamed - occupied], dtype=object)
+    multiply, on_chip = (_busy_cycles(ops, npu, rows, hidden, together) for npu in (engine.without_fetch, engine))
+    off_chip = stream[at : at + count] / executions * engine.clock  # cycles a step has weights come from DRAM
+    waits = np.array([larger(wait, 0.0) for wait in off_chip - on_chip], dtype=object)
     ahead = any(op.contraction and not op.sequential for op in ops)  # the inputs' products are here too
     chains = sum(len(cut(c, engine.pipe.mfus)) for c in CELLS[kind] if ahead or c.source != "x")
     mfu = together * chains * engine.vectors(rows) * engine.vector_beats
-    handed = sum(op.contraction and op.sequential for op in ops)  # times a step that the parts must come together
-    wire_s, sent = (handed * cost for cost in _exchange(job, peers, hidden * together))
-    busy = occupied.sum() + waits.sum()
+    exchanges = sum(op.contraction and op.sequential for op in ops)  # times a step that the parts must come together
+    wire_s, bytes_out = (exchanges * cost for cost in _exchange(job, peers, hidden * together))
+    busy = on_chip.sum() + waits.sum()
     if engine.in_order:
         sizes = rows, hidden, ops[0].k.coef if ahead else 0.0
         floor = one_by_one(lambda n: sequence_cycles(kind, engine, *sizes, int(n), together) / n, steps)
@@ -183,26 +183,26 @@ def _price_cell(job: Job, engine: Engine, sheet: PassCost, stream: np.ndarray, a
         floor = floor_cycles(kind, engine.pipe)
     step = largest((busy, mfu, floor + wire_s * engine.clock))
     second = executions / engine.clock
-    sheet.seconds[at : at + count, _COMPUTE] += multiplied * second
-    sheet.seconds[at : at + count, _ONCHIP] += (occupied - multiplied) * second
+    sheet.seconds[at : at + count, _COMPUTE] += multiply * second
+    sheet.seconds[at : at + count, _ONCHIP] += (on_chip - multiply) * second
     sheet.seconds[at : at + count, _OFFCHIP] += waits * second
     waiting = [i for i, op in enumerate(ops) if op.sequential]
-    rest = step - busy
-    wired = smaller(rest, wire_s * engine.clock)
+    slack = step - busy
+    link = smaller(slack, wire_s * engine.clock)
     depth = np.array([engine.pipe.product if ops[i].contraction else engine.pipe.mfu / 3 for i in waiting], object)
     working = 1.0 - exceeds(step, mfu)  # the multifunction units are what a step waits for
-    left = (rest - wired) * second * depth / depth.sum()
-    sheet.seconds[[at + i for i in waiting], _COMPUTE] += left * working
-    sheet.seconds[[at + i for i in waiting], _OVERHEAD] += left * (1.0 - working)
-    sheet.seconds[[at + i for i in waiting], _LINKS] += wired * second * depth / depth.sum()
-    sheet.sent += sent * executions
+    idle = (slack - link) * second * depth / depth.sum()
+    sheet.seconds[[at + i for i in waiting], _COMPUTE] += idle * working
+    sheet.seconds[[at + i for i in waiting], _OVERHEAD] += idle * (1.0 - working)
+    sheet.seconds[[at + i for i in waiting], _LINKS] += link * second * depth / depth.sum()
+    sheet.bytes_out += bytes_out * executions
     # the first input has nothing to hide behind, and a sequence has to be started
     entry = engine.crossing(ops[0].k.coef, hidden) if engine.in_order else pass_cycles(engine.pipe)
     name = ops[0].name.removesuffix("-input")
-    sheet.other.append((f"start of {name}", "overhead", (engine.pipe.start + entry) * rounds / engine.clock))
+    sheet.overheads.append((f"start of {name}", "overhead", (engine.pipe.start + entry) * rounds / engine.clock))
     _hand_out(job, sheet, at, count, apart)
     sheet.spans = sheet.spans or _step_spans(
-        ops, (multiplied, occupied, streamed), mfu, (floor, wire_s * engine.clock), engine.clock
+        ops, (multiply, on_chip, off_chip), mfu, (floor, wire_s * engine.clock), engine.clock
     )
     return count
 
@@ -214,14 +214,14 @@ def _hand_out(job: Job, sheet: PassCost, at: int, count: int, apart: float) -> N
     parallel = recurrent.attribute("parallel", 1.0)
     steps = recurrent.steps.at(1, job.length, job.context)
     read = any(ops[-1].name in op.inputs for op in job.ops[at + count :])
-    gather_s, gathered = _exchange(job, apart, (steps if read else 1.0) * recurrent.k.coef * parallel)
-    if gathered:
+    gather_s, bytes_out = _exchange(job, apart, (steps if read else 1.0) * recurrent.k.coef * parallel)
+    if bytes_out:
         times = recurrent.layers / parallel * job.batch
-        sheet.other.append((f"outputs of {ops[0].name.removesuffix('-input')}", "links", gather_s * times))
-        sheet.sent += gathered * times
+        sheet.overheads.append((f"outputs of {ops[0].name.removesuffix('-input')}", "links", gather_s * times))
+        sheet.bytes_out += bytes_out * times
 
 
-def _occupied(ops: Sequence[Op], engine: Engine, rows: float, hidden: float, together: float) -> np.ndarray:
+def _busy_cycles(ops: Sequence[Op], engine: Engine, rows: float, hidden: float, together: float) -> np.ndarray:
     """Cycles that a step's products keep the tile engines, of so many cells together. [cycle]"""
     result = numbers((len(ops),))
     for i, op in enumerate(ops):
@@ -238,23 +238,23 @@ def _step_spans(
     ``cycles`` are each product's on the multipliers, with its weights from on-chip memory, and with those from DRAM;
     the ``chain`` from state to state ends on the network.
     """
-    spans, begin, (floor, wired) = [], 0.0, chain
+    spans, begin, (floor, link) = [], 0.0, chain
 
     def span(unit: str, resource: str, name: str, start: float, lasts: float) -> None:
         spans.append(Span(unit, name, start / clock, lasts / clock, resource))
 
-    for op, multiplied, occupied, streamed in zip(ops, *(column.tolist() for column in cycles), strict=True):
+    for op, multiply, on_chip, off_chip in zip(ops, *(column.tolist() for column in cycles), strict=True):
         if op.contraction:
-            span("matrix-vector unit", "compute", op.name, begin, multiplied)
-            if exceeds(occupied, multiplied):
-                span("on-chip memory", "onchip", op.name, begin, occupied)
-            if exceeds(streamed, 0.0):
-                span("DRAM", "offchip", op.name, begin, streamed)
-            begin += larger(occupied, streamed)
+            span("matrix-vector unit", "compute", op.name, begin, multiply)
+            if exceeds(on_chip, multiply):
+                span("on-chip memory", "onchip", op.name, begin, on_chip)
+            if exceeds(off_chip, 0.0):
+                span("DRAM", "offchip", op.name, begin, off_chip)
+            begin += larger(on_chip, off_chip)
     span("multifunction units", "compute", "element-wise", 0.0, mfu)
     span("dependence", "overhead", "state to next state", 0.0, floor)
-    if exceeds(wired, 0.0):
-        span("network", "links", "parts of the state", floor, wired)
+    if exceeds(link, 0.0):
+        span("network", "links", "parts of the state", floor, link)
     return tuple(spans)
 
 
@@ -265,7 +265,7 @@ def _operator_cycles(of: tuple[Job, Engine]) -> OperatorCycles:
     ops, at = job.ops, (1, job.length, job.context)
     n = len(ops)
     chains, products = [], np.zeros(n, dtype=bool)
-    multiplied, covered, exposed, start, visits, moved = (numbers((n,)) for _ in range(6))
+    multiply, on_chip, vector, start, visits, host_elements = (numbers((n,)) for _ in range(6))
     first = 0
     while first < n:
         cell, end = recurrence(ops, first), first
@@ -274,7 +274,7 @@ def _operator_cycles(of: tuple[Job, Engine]) -> OperatorCycles:
         elif ops[first].kind in HOST_KINDS:
             visits[first] = 1.0
             while end < n and ops[end].kind in HOST_KINDS:
-                moved[end] = ops[end].reads.at(*at) + ops[end].writes.at(*at)
+                host_elements[end] = ops[end].reads.at(*at) + ops[end].writes.at(*at)
                 end += 1
         else:
             hidden, passes = 0.0, Passes(engine.pipe.mfus)
@@ -284,15 +284,15 @@ def _operator_cycles(of: tuple[Job, Engine]) -> OperatorCycles:
                     break
                 if op.contraction:
                     products[end] = True
-                    covered[end] = hidden = _product_cycles(job, engine, op)
-                    multiplied[end] = _product_cycles(job, engine.without_fetch, op)
+                    on_chip[end] = hidden = _product_cycles(job, engine, op)
+                    multiply[end] = _product_cycles(job, engine.without_fetch, op)
                 else:
                     # a vector operation rides in its producer's chain; a window over several outputs starts its own
                     if op.kind in _POOLS:
                         hidden, passes = 0.0, Passes(engine.pipe.mfus)
                     busy = passes.add(_STEPS.get(op.kind, ()), _vector_cycles(job, engine, op))
-                    exposed[end] = larger(busy - hidden, 0.0)
-                    hidden += exposed[end]
+                    vector[end] = larger(busy - hidden, 0.0)
+                    hidden += vector[end]
                 end += 1
             fill = pass_cycles(engine.pipe, engine.pipe.mfus, ops[first].contraction)
             entering = 0.0 if first else ops[first].reads.at(*at)
@@ -300,13 +300,13 @@ def _operator_cycles(of: tuple[Job, Engine]) -> OperatorCycles:
             start[first] = fill + engine.crossing(entering, leaving)
         chains.append((first, end - first, bool(cell)))
         first = end
-    hosted = tuple(op.name for op in ops if op.kind in HOST_KINDS)
-    times = columns_as(exposed, [op.layers * op.steps.at(*at) for op in ops])
-    read = columns_as(exposed, [0.0 if op.kind in HOST_KINDS else op.weights_read(*at) for op in ops])
-    any_exposed = columns_as(exposed, [exceeds(cycles, 0.0) for cycles in exposed])
-    share = columns_as(exposed, [share_of(job, op) for op in ops])
-    found = multiplied, covered, exposed, any_exposed, start, visits, moved, read, share
-    return OperatorCycles(tuple(chains), hosted, as_doubles(times), products, *map(as_doubles, found))
+    host_ops = tuple(op.name for op in ops if op.kind in HOST_KINDS)
+    times = columns_as(vector, [op.layers * op.steps.at(*at) for op in ops])
+    read = columns_as(vector, [0.0 if op.kind in HOST_KINDS else op.weights_read(*at) for op in ops])
+    any_exposed = columns_as(vector, [exceeds(cycles, 0.0) for cycles in vector])
+    share = columns_as(vector, [share_of(job, op) for op in ops])
+    columns = multiply, on_chip, vector, any_exposed, start, visits, host_elements, read, share
+    return OperatorCycles(tuple(chains), host_ops, as_doubles(times), products, *map(as_doubles, columns))
 
 
 def _product_cycles(job: Job, engine: Engine, op: Op) -> float:
@@ -319,17 +319,17 @@ def _product_cycles(job: Job, engine: Engine, op: Op) -> float:
         g = math.ceil(g / job.ways)
     elif op.shard == "k":
         k = math.ceil(k / job.ways)
-    packed = max(1.0, min(engine.native // max(n, 1), engine.native // max(k, 1))) if g > 1 else 1.0
+    pack = max(1.0, min(engine.native // max(n, 1), engine.native // max(k, 1))) if g > 1 else 1.0
     if op.kind == "MatMul":  # the second matrix is written into the matrix memories first
         loading = g * n * engine.vectors(k) * engine.beats
         return g * engine.product(m, n, k) + loading
-    return engine.product(math.ceil(g / packed) * m, smaller(n * packed, larger(n, engine.native)), k)
+    return engine.product(math.ceil(g / pack) * m, smaller(n * pack, larger(n, engine.native)), k)
 
 
 def _vector_cycles(job: Job, engine: Engine, op: Op) -> float:
     """Cycles of one execution of a vector operation for one request. [cycle]"""
     at = (1, job.length, job.context)
-    written = op.writes.at(*at) * share_of(job, op)
+    elements = op.writes.at(*at) * share_of(job, op)
     per = op.flops.at(*at) / larger(op.writes.at(*at), 1.0) if op.kind in _POOLS else 1.0
     passes = larger(1.0, math.ceil(per / engine.pipe.mfus))
-    return engine.vectors(written) * engine.vector_beats * passes
+    return engine.vectors(elements) * engine.vector_beats * passes

@@ -94,22 +94,22 @@ class _InOrder(_Clock):
         """One chain that fits the units, through all of them."""
         pipe, engine = self.engine.pipe, self.engine
         elements, product = self.product(chain)
-        streamed = engine.vectors(elements) * engine.vector_beats
+        beats = engine.vectors(elements) * engine.vector_beats
         begin = max(self.at(chain.source, chain.matrix), self.free[UNITS[0]])
-        occupied = product if chain.matrix else streamed
-        self._book(UNITS[0], number, begin, occupied)
+        busy = product if chain.matrix else beats
+        self._book(UNITS[0], number, begin, busy)
         first = begin + pipe.dispatch + pipe.read + (pipe.product if chain.matrix else 0.0)
-        last = first + occupied
-        first += max(0.0, occupied - streamed)  # sums of all columns are whole in the last pass over the rows only
+        last = first + busy
+        first += max(0.0, busy - beats)  # sums of all columns are whole in the last pass over the rows only
         for i, unit in enumerate(self.units[1:-1]):
             here = [v for v, place in zip(chain.ops, places, strict=True) if place == i]
-            needed = max([self.at(v.operand) for v in here if v.operand], default=0.0)
-            first = max(first, self.free[unit], needed)
-            last = max(last, first + streamed)
+            ready = max([self.at(v.operand) for v in here if v.operand], default=0.0)
+            first = max(first, self.free[unit], ready)
+            last = max(last, first + beats)
             self._book(unit, number, first, last - first)
             first, last = first + pipe.mfu, last + pipe.mfu
         first = max(first, self.free[UNITS[2]])
-        last = max(last, first + streamed)
+        last = max(last, first + beats)
         self._book(UNITS[2], number, first, last - first)
         for name in (chain.target, *(v.tap for v in chain.ops if v.tap)):
             self.lengths[name], self.ready[name] = elements, last + pipe.write
@@ -122,21 +122,21 @@ class _InOrder(_Clock):
 class _Decoupled(_Clock):
     """Units that run ahead: occupancy and dependence are clocks of their own."""
 
-    spent = 0.0
+    matrix = 0.0
     vector = 0.0
 
     def run(self, number: int, chain: InstructionChain, places: tuple[int, ...]) -> None:
         """One chain that fits the units."""
         elements, product = self.product(chain)
-        streamed = self.engine.vectors(elements) * self.engine.vector_beats
+        beats = self.engine.vectors(elements) * self.engine.vector_beats
         there = self.at(chain.source, chain.matrix)
         if product:
-            self.bars.append(Bar(UNITS[0], number, max(self.spent, there), product))
-        self.bars.append(Bar(UNITS[1], number, max(self.vector, there), streamed))
-        self.spent, self.vector = self.spent + product, self.vector + streamed
-        known = {part: self.ready[part] for part in self.ready} | {chain.source: there}
-        known |= {v.operand: self.at(v.operand) for v in chain.ops if v.operand}
-        for name, cycle in finish(chain, places, self.engine.pipe, known).items():
+            self.bars.append(Bar(UNITS[0], number, max(self.matrix, there), product))
+        self.bars.append(Bar(UNITS[1], number, max(self.vector, there), beats))
+        self.matrix, self.vector = self.matrix + product, self.vector + beats
+        ready = {part: self.ready[part] for part in self.ready} | {chain.source: there}
+        ready |= {v.operand: self.at(v.operand) for v in chain.ops if v.operand}
+        for name, cycle in finish(chain, places, self.engine.pipe, ready).items():
             self.lengths[name], self.ready[name] = elements, cycle
 
 
@@ -162,7 +162,7 @@ def time_chains(
         valid.append(clock.ready[instr.target])
     end = max(valid, default=0.0)
     if isinstance(clock, _Decoupled):
-        end = max(end, clock.spent, clock.vector)
+        end = max(end, clock.matrix, clock.vector)
     return TimedChains(end, tuple(clock.bars), tuple(valid))
 
 
@@ -180,8 +180,8 @@ def _ends(
     lengths = dict.fromkeys(operands, rows) | {f"h0.{i}": hidden for i in range(together)}
     lengths |= {f"x{t}.{i}": width for t in range(steps) for i in range(together)}
     shapes = {c.matrix: (rows, width if c.matrix[0] == "W" else hidden) for c in program if c.matrix}
-    valid, each = time_chains(program, engine, lengths, shapes).valid, len(program) // steps
-    return tuple(accumulate((max(valid[at : at + each]) for at in range(0, len(valid), each)), max))
+    valid, per_step = time_chains(program, engine, lengths, shapes).valid, len(program) // steps
+    return tuple(accumulate((max(valid[at : at + per_step]) for at in range(0, len(valid), per_step)), max))
 
 
 def sequence_cycles(

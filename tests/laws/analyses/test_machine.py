@@ -9,7 +9,7 @@ from engine.analyses.machine import generations, machine, machine_of, part_fits,
 from engine.cli.main import main
 from engine.devices.common.contract import Unsupported
 from engine.devices.dfx.fabric import REST
-from engine.devices.npu.density import FORMATS, densities, fabric, packed
+from engine.devices.npu.density import FORMATS, densities, fabric, packing
 from engine.devices.npu.family import peak
 from engine.evaluate import evaluate
 from engine.resolve.presets import preset
@@ -135,9 +135,9 @@ def test_the_tile_map_is_evaluate_and_picks_the_published_tile():
 
 @pytest.mark.parametrize("bits", range(1, 17))
 def test_packed_products_do_not_overlap(bits):
-    assert packed(bits) >= 1
-    assert packed(bits) * 2 * bits <= 36  # what comes out of an 18 x 18 multiplier
-    assert packed(bits) >= packed(bits + 1)
+    assert packing(bits) >= 1
+    assert packing(bits) * 2 * bits <= 36  # what comes out of an 18 x 18 multiplier
+    assert packing(bits) >= packing(bits + 1)
 
 
 def test_narrower_formats_hold_more_and_every_instance_fits_its_part():

@@ -244,7 +244,7 @@ def agree_or_refuse(seed: int) -> bool:
     text = drawn(rng)
     try:
         program = npu_text.assemble(text)
-        npu_text.checked(program)
+        npu_text.register_lengths(program)
     except ProgramError as error:
         return not 1 <= error.line <= text.count("\n") + 1
     numbers = np.random.default_rng(seed)
