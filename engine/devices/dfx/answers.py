@@ -25,7 +25,7 @@ from engine.devices.dfx import assembly
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.core import core_of, core_record, run_code, vector_lanes
 from engine.devices.dfx.decoder import program_of
-from engine.devices.dfx.fabric import chosen, counted_share, dsp_slices, fabric
+from engine.devices.dfx.fabric import best_tile, counted_share, dsp_slices, fabric
 from engine.devices.dfx.family import record_of, supports
 from engine.devices.dfx.machine import Decoder, DfxMachine, random_decoder
 from engine.devices.dfx.program import LayerSizes
@@ -33,7 +33,7 @@ from engine.scenario import ScenarioError
 from hardware_specs.schema import Device
 
 
-def _own(job: Job) -> tuple[int, int]:
+def _tile(job: Job) -> tuple[int, int]:
     core, tile = core_of(job.device), job.tile
     return (tile[0], tile[1]) if tile else (round(core.d.si), round(core.l.si))
 
@@ -42,12 +42,12 @@ def _best(device: Device, format: str, costs: Mapping[tuple[int, int], float]) -
     """Of those within `tiling.SAME` of the least cost the tile of the fewest slices."""
     lanes = vector_lanes(core_of(device))
     slices = {tile: sum(dsp_slices(*tile, lanes, format).values()) for tile in costs}
-    best = chosen(costs, slices)
+    best = best_tile(costs, slices)
     return best, slices[best]
 
 
 def _demand(job: Job) -> Demand:
-    return fabric(job.device, _own(job), job.format)
+    return fabric(job.device, _tile(job), job.format)
 
 
 def _uses(job: Job) -> tuple[Use, ...]:
@@ -55,13 +55,13 @@ def _uses(job: Job) -> tuple[Use, ...]:
     rows = []
     for resource, units in _demand(job).items():
         there = getattr(job.device.fpga, resource, None)
-        most, label = there.si if there is not None else None, LABELS[resource].removesuffix(" slices")
-        counted = counted_share(units)
-        basis = "derived" if counted == 1.0 else f"{100 * counted:.0f}% counted, the rest as printed"
+        available, label = there.si if there is not None else None, LABELS[resource].removesuffix(" slices")
+        share = counted_share(units)
+        basis = "derived" if share == 1.0 else f"{100 * share:.0f}% counted, the rest as printed"
         if resource == "dsp":
-            rows += [Use(f"{label}, {name}", number, most, basis) for name, number in units.items()]
+            rows += [Use(f"{label}, {name}", number, available, basis) for name, number in units.items()]
             label = f"{label}, whole core"
-        rows.append(Use(label, sum(units.values()), most, basis))
+        rows.append(Use(label, sum(units.values()), available, basis))
     return tuple(rows)
 
 
@@ -76,7 +76,7 @@ class Accuracy:
     the next likely one. [-]
     """
 
-    agreed: int
+    agreement: int
     deviation: float
     lead: float
 
@@ -89,23 +89,23 @@ def accuracy(record: tuple[float, ...], format: str = "fp16") -> Accuracy:
     """
     model = random_decoder(4, 2, 512, 64, 64, seed=4)
     machine, exact = DfxMachine(model, record, format), DfxMachine(model, record, exact=True)
-    output, wanted = machine.generate(_PROMPT, _TOKENS), exact.generate(_PROMPT, _TOKENS)
-    ranked = np.sort(exact.history[len(_PROMPT) - 1 :], axis=1)
-    lead = float(((ranked[:, -1] - ranked[:, -2]) / ranked.std(axis=1)).min())
+    output, reference = machine.generate(_PROMPT, _TOKENS), exact.generate(_PROMPT, _TOKENS)
+    logits = np.sort(exact.history[len(_PROMPT) - 1 :], axis=1)
+    lead = float(((logits[:, -1] - logits[:, -2]) / logits.std(axis=1)).min())
     exact.generate([*_PROMPT, *output[:-1]], 1)  # the same tokens
     apart = float(np.abs(machine.logits.astype(np.float64) - exact.logits).max() / exact.logits.std())
-    return Accuracy(next((i for i in range(_TOKENS) if output[i] != wanted[i]), _TOKENS), apart, lead)
+    return Accuracy(next((i for i in range(_TOKENS) if output[i] != reference[i]), _TOKENS), apart, lead)
 
 
 def _errors(job: Job) -> tuple[Error, ...]:
     """A GPT-2 of two layers on the core's cards."""
     result = accuracy(record_of(job), job.format)
-    note = f"{result.agreed} of {_TOKENS} tokens are those of float64; "
+    note = f"{result.agreement} of {_TOKENS} tokens are those of float64; "
     note += f"each leads the next likely one by {result.lead:.1%} or more"
     return (Error("Logits of a 2-layer GPT-2", result.deviation, note),)
 
 
-def _shipped(job: Job, part: str) -> str:
+def _program_text(job: Job, part: str) -> str:
     if part not in PARTS:
         raise ScenarioError(f"part is {part!r}; allowed: {', '.join(PARTS)}")
     reason = supports(job.device, job.graph, job.format)
@@ -117,68 +117,68 @@ def _shipped(job: Job, part: str) -> str:
 
 def _listing(job: Job, text: str) -> Listing:
     program = assembly.assemble(text)
-    assembly.checked(program, _own(job))
+    assembly.check(program, _tile(job))
     record = record_of(job)
-    timed = run_code(isa.encode(program.instructions, record), job.switches["chaining"], record[isa.FILL])
+    timing = run_code(isa.encode(program.instructions, record), job.switches["chaining"], record[isa.FILL])
     rows, bars = [], []
     for i, instr in enumerate(program.instructions):
-        unit, start, valid = isa.UNITS[int(timed.code[i, isa.UNIT])], float(timed.start[i]), float(timed.valid[i])
-        busy = float(timed.code[i, isa.OCCUPY])
+        unit, start, valid = isa.UNITS[int(timing.code[i, isa.UNIT])], float(timing.start[i]), float(timing.valid[i])
+        busy = float(timing.code[i, isa.OCCUPY])
         bars.append((unit, i, start, busy))
-        last, hazard = _waited(program.instructions, timed, i)
+        last, hazard = _hazard(program.instructions, timing, i)
         reads = tuple(isa.REGISTERS[r] for r in (instr.src1, instr.src2) if r)
         writes = (isa.REGISTERS[instr.dst],) if instr.dst else ()
         words = assembly.disassemble(assembly.DfxProgram((instr,))).strip()
         rows.append(Row(i, program.lines[i], words, unit, start, start + busy, valid, reads, writes, last, hazard))
-    return Listing(text, timed.cycles, core_of(job.device).clock.si, tuple(rows), tuple(bars))
+    return Listing(text, timing.cycles, core_of(job.device).clock.si, tuple(rows), tuple(bars))
 
 
-def _waited(program: Sequence[isa.Instruction], timed: Any, i: int) -> tuple[int | None, str]:
+def _hazard(program: Sequence[isa.Instruction], timing: Any, i: int) -> tuple[int | None, str]:
     """The instruction before number i that let it go last, and what kind of hazard that was."""
     instr, hazards = program[i], []
-    unit = timed.code[:, isa.UNIT]
+    unit = timing.code[:, isa.UNIT]
     for source in {instr.src1, instr.src2} - {isa.NONE}:
         writers = [j for j in range(i) if program[j].dst == source][-1:]
-        hazards += [(timed.valid[j], j, "read after write") for j in writers]
+        hazards += [(timing.valid[j], j, "read after write") for j in writers]
     if instr.dst != isa.NONE:
         rivals = [j for j in range(i) if unit[j] != unit[i]]
-        ends = timed.start + timed.code[:, isa.OCCUPY]
+        ends = timing.start + timing.code[:, isa.OCCUPY]
         hazards += [(ends[j], j, "write after read") for j in rivals if instr.dst in (program[j].src1, program[j].src2)]
-        hazards += [(timed.valid[j], j, "write after write") for j in rivals if program[j].dst == instr.dst]
+        hazards += [(timing.valid[j], j, "write after write") for j in rivals if program[j].dst == instr.dst]
     if not hazards:
         return None, ""
     _, last, hazard = max(hazards, key=lambda f: (f[0], f[2] == "read after write"))
     return last, hazard
 
 
-def _values(job: Job, text: str, seed: int, most: int | None) -> tuple[Values, ...]:
+def _values(job: Job, text: str, seed: int, limit: int | None) -> tuple[Values, ...]:
     program = assembly.assemble(text)
-    assembly.checked(program, _own(job))
+    assembly.check(program, _tile(job))
     cards = job.ways if any(instr.op == isa.SYNC for instr in program.instructions) else 1
     width, context = _sizes(program)
     if width % 64 or width > 2048:
         raise ScenarioError(f"the width is {width:,}: a multiple of 64 up to 2,048 runs on numbers here")
-    model = _drawn(program, width, context, cards, seed)
+    model = _random_layer(program, width, context, cards, seed)
     record = core_record(job.device, None, 1, cards, job.tile, job.model, format=job.format)
     rng = np.random.default_rng(seed)
     x = rng.normal(0, 1, width).astype(np.float16)
     stores = sum(instr.op == isa.STORE_KEY for instr in program.instructions)
-    cached = (max(0, context - stores), width // model.shared)
-    keys, values = (rng.normal(0, 1, cached).astype(np.float16) for _ in range(2))
-    shown = program.instructions[:most]
+    shape = (max(0, context - stores), width // model.shared)
+    keys, values = (rng.normal(0, 1, shape).astype(np.float16) for _ in range(2))
+    code = program.instructions[:limit]
     try:
-        got, wanted = (
-            DfxMachine(model, record, job.format, exact).run(shown, {isa.X: x}, keys, values) for exact in (False, True)
+        got, reference = (
+            DfxMachine(model, record, job.format, exact).run(code, {isa.X: x}, keys, values) for exact in (False, True)
         )
     except (KeyError, ValueError, IndexError) as error:
         raise ScenarioError(f"the program does not run on {width:,} elements and {context:,} tokens: {error}") from None
     return tuple(
-        register(isa.REGISTERS[r], x if r == isa.X else None, np.atleast_1d(v), np.atleast_1d(wanted[r]))
+        register(isa.REGISTERS[r], x if r == isa.X else None, np.atleast_1d(v), np.atleast_1d(reference[r]))
         for r, v in got.items()
     )
 
 
-def _drawn(program: assembly.DfxProgram, width: int, context: int, cards: int, seed: int) -> Decoder:
+def _random_layer(program: assembly.DfxProgram, width: int, context: int, cards: int, seed: int) -> Decoder:
     """A layer of the sizes that a program's products have, weights drawn."""
     products = [instr for instr in program.instructions if instr.op in isa.PROJECTIONS]
     columns = {int(instr.arg): int(instr.columns) for instr in products}
@@ -204,5 +204,5 @@ def _sizes(program: assembly.DfxProgram) -> tuple[int, int]:
 
 
 INSTRUCTIONS = InstructionSet(
-    assembly.MNEMONICS, _shipped, _listing, _values, _demand, _uses, _errors, TileChoice(_own, _best)
+    assembly.MNEMONICS, _program_text, _listing, _values, _demand, _uses, _errors, TileChoice(_tile, _best)
 )

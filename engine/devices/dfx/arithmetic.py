@@ -123,7 +123,7 @@ class CoreArithmetic:
         self.record, self.format = record, format
         self.d, self.lanes, self.stages = (int(record[at]) for at in (isa.D, isa.VECTOR, isa.ADD))
 
-    def stored(self, matrix: np.ndarray) -> np.ndarray | IntegerWeights:
+    def store(self, matrix: np.ndarray) -> np.ndarray | IntegerWeights:
         """A [inputs, outputs] matrix as it is stored: fp16 [outputs, inputs] for the tree, or as integers."""
         if self.format == "int8":
             return IntegerWeights.of(matrix)
@@ -136,11 +136,11 @@ class CoreArithmetic:
             return whole_product(weights, x)
         return product(weights, x, self.d, int(isa.partial_sums(self.record, float(len(weights)))))
 
-    def scored(self, keys: np.ndarray, query: np.ndarray) -> np.ndarray:
+    def scores(self, keys: np.ndarray, query: np.ndarray) -> np.ndarray:
         """Keys [context, head] times a query."""
         return self.product(IntegerWeights.of(keys.T) if self.format == "int8" else _half(keys), query)
 
-    def weighed(self, values: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    def weighted_sum(self, values: np.ndarray, scores: np.ndarray) -> np.ndarray:
         """Scores times values [context, head]; a token's scale goes with its score."""
         if self.format != "int8":
             return self.product(_half(values.T), scores)
@@ -163,10 +163,10 @@ FLOATS: Any = SimpleNamespace(
     number=lambda x: x.astype(np.float64),
     gelu=lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
     silu=lambda x: x / (1 + np.exp(-x)),
-    stored=lambda matrix: matrix.astype(np.float64),
+    store=lambda matrix: matrix.astype(np.float64),
     product=lambda weights, x: x @ weights,
-    scored=lambda keys, query: keys @ query,
-    weighed=lambda values, scores: scores @ values,
+    scores=lambda keys, query: keys @ query,
+    weighted_sum=lambda values, scores: scores @ values,
     total=np.sum,
     over=np.divide,
 )

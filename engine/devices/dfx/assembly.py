@@ -40,7 +40,7 @@ def _register(word: Word) -> int:
     return isa.REGISTERS.index(word.text)
 
 
-def _keyed(words: Sequence[Word]) -> dict[str, tuple[Word, str]]:
+def _options(words: Sequence[Word]) -> dict[str, tuple[Word, str]]:
     """``key=value`` words by key."""
     result: dict[str, tuple[Word, str]] = {}
     for word in words:
@@ -53,16 +53,16 @@ def _keyed(words: Sequence[Word]) -> dict[str, tuple[Word, str]]:
     return result
 
 
-def _argument(op: int, role: int, head: Word, keyed: dict[str, tuple[Word, str]]) -> float:
+def _argument(op: int, role: int, head: Word, options: dict[str, tuple[Word, str]]) -> float:
     """Which weights a product takes, or which head."""
     if op in _WEIGHED:
-        word, name = keyed.get("w", (head, isa.ROLES[role]))
+        word, name = options.get("w", (head, isa.ROLES[role]))
         if name not in _WEIGHTS:
             raise word.wrong(f"weights {name[:40]!r} are not known; allowed: w={', w='.join(_WEIGHTS)}")
         return float(isa.ROLES.index(name))
     if op == isa.MM_ARGMAX:
         return float(isa.LM_HEAD)
-    return float(whole(*keyed["head"], "head=", 0, 255)) if "head" in keyed else 0.0
+    return float(whole(*options["head"], "head=", 0, 255)) if "head" in options else 0.0
 
 
 def _instruction(line: Line) -> Instruction:
@@ -70,31 +70,31 @@ def _instruction(line: Line) -> Instruction:
     if head.text not in MNEMONICS:
         raise unknown(head, "mnemonic", MNEMONICS)
     op = MNEMONICS.index(head.text)
-    rest = line.take(3, 8, "two sources and a target, '-' for none")
-    src1, src2, dst = (_register(word) for word in rest[:3])
-    streamed = op in isa.PROJECTIONS and src2 in _BUFFERS
-    if (src2 == isa.NONE) == (op in _TWO) and not streamed:
-        raise rest[1].wrong(f"{head.text} {'needs' if op in _TWO else 'takes no'} second source")
-    role, more = isa.SOFTMAX, list(rest[3:])
-    if more and more[-1].text.startswith("@"):
-        word = more.pop()
+    args = line.take(3, 8, "two sources and a target, '-' for none")
+    src1, src2, dst = (_register(word) for word in args[:3])
+    from_buffer = op in isa.PROJECTIONS and src2 in _BUFFERS
+    if (src2 == isa.NONE) == (op in _TWO) and not from_buffer:
+        raise args[1].wrong(f"{head.text} {'needs' if op in _TWO else 'takes no'} second source")
+    role, extra = isa.SOFTMAX, list(args[3:])
+    if extra and extra[-1].text.startswith("@"):
+        word = extra.pop()
         if word.text[1:] not in isa.ROLES:
             raise unknown(word, "part", (f"@{name}" for name in isa.ROLES))
         role = isa.ROLES.index(word.text[1:])
     if (op == isa.LOAD_WEIGHTS) != (dst in _BUFFERS):
         where = ", ".join(isa.REGISTERS[r] for r in _BUFFERS)
-        raise rest[2].wrong(f"{head.text} cannot write {rest[2].text!r}; load.weights, and nothing else, fills {where}")
+        raise args[2].wrong(f"{head.text} cannot write {args[2].text!r}; load.weights, and nothing else, fills {where}")
     if op in (isa.LOAD_GAMMA, isa.LOAD_BETA) and isa.ROLES[role] not in _NORMS:
         raise head.wrong(f"{head.text} does not say of which norm; allowed: @{', @'.join(_NORMS)}")
     if src1 != isa.NONE and head.text.startswith("load."):
-        raise rest[0].wrong(f"{head.text} reads memory, so it takes no register: '-' is allowed")
-    keyed = _keyed(more)
+        raise args[0].wrong(f"{head.text} reads memory, so it takes no register: '-' is allowed")
+    options = _options(extra)
     for key in (*(("n",) if op != isa.STORE_TOKEN else ()), *(("rows",) if op in isa.SIZED else ())):
-        if key not in keyed:
+        if key not in options:
             raise head.wrong(f"{head.text} needs {key}=, {'rows' if key == 'rows' else 'elements'} of what it works on")
-    sizes = {key: float(whole(*keyed[key], f"{key}=", 1, LONGEST)) for key in ("n", "rows") if key in keyed}
+    sizes = {key: float(whole(*options[key], f"{key}=", 1, LONGEST)) for key in ("n", "rows") if key in options}
     columns = sizes.get("n", 0.5)
-    return Instruction(op, dst, src1, role, columns, src2, sizes.get("rows", 1.0), _argument(op, role, head, keyed))
+    return Instruction(op, dst, src1, role, columns, src2, sizes.get("rows", 1.0), _argument(op, role, head, options))
 
 
 def assemble(text: str) -> DfxProgram:
@@ -136,27 +136,27 @@ def _result(instr: Instruction, elements: float) -> float | None:
 _ANY_LENGTH = isa.SCALAR | isa.SYNC_OPS | {isa.MASKED_MM, isa.STORE_TOKEN}
 
 
-def _buffered(instr: Instruction, line: int, loaded: dict[int, Instruction], tile: tuple[float, float]) -> None:
+def _check_buffer(instr: Instruction, line: int, buffers: dict[int, Instruction], tile: tuple[float, float]) -> None:
     """Refuses a load that its buffer does not hold and a product of weights that are not in its buffer."""
     if instr.op == isa.LOAD_WEIGHTS:
         beats = ceil(instr.rows / tile[0]) * ceil(instr.columns / tile[1])
         if beats > isa.BUFFER:
-            stored = f"load.weights takes {beats:,} beats of {tile[0]:.0f} x {tile[1]:.0f} weights"
-            raise ProgramError(line, 1, f"{stored}; half of the DMA's buffer holds {isa.BUFFER:,.0f}")
-        loaded[instr.dst] = instr
-    there = loaded.get(instr.src2)
+            content = f"load.weights takes {beats:,} beats of {tile[0]:.0f} x {tile[1]:.0f} weights"
+            raise ProgramError(line, 1, f"{content}; half of the DMA's buffer holds {isa.BUFFER:,.0f}")
+        buffers[instr.dst] = instr
+    there = buffers.get(instr.src2)
     if there is not None and (there.arg, there.rows) != (instr.arg, instr.rows):
-        stored = f"{isa.REGISTERS[instr.src2]!r} holds {there.rows:,.0f} rows of {isa.ROLES[int(there.arg)]}"
-        wanted = f"{MNEMONICS[instr.op]} works on {instr.rows:,.0f} rows of {isa.ROLES[int(instr.arg)]}"
-        raise ProgramError(line, 1, f"{wanted}; {stored}")
+        content = f"{isa.REGISTERS[instr.src2]!r} holds {there.rows:,.0f} rows of {isa.ROLES[int(there.arg)]}"
+        need = f"{MNEMONICS[instr.op]} works on {instr.rows:,.0f} rows of {isa.ROLES[int(instr.arg)]}"
+        raise ProgramError(line, 1, f"{need}; {content}")
 
 
-def checked(program: DfxProgram, tile: tuple[float, float] = (64.0, 16.0)) -> None:
+def check(program: DfxProgram, tile: tuple[float, float] = (64.0, 16.0)) -> None:
     """ProgramError where a register is read unwritten or sizes do not fit, on a core of that tile."""
     sizes: dict[int, float | None] = dict.fromkeys(_INPUTS)
-    loaded: dict[int, Instruction] = {}
+    buffers: dict[int, Instruction] = {}
     for line, instr in zip(program.lines or range(1, len(program.instructions) + 1), program.instructions, strict=True):
-        _buffered(instr, line, loaded, tile)
+        _check_buffer(instr, line, buffers, tile)
         for source in (instr.src1, instr.src2):
             if source not in sizes:
                 name = isa.REGISTERS[source]

@@ -77,7 +77,7 @@ class Timed:
     cycles: float
     by_role: np.ndarray  # (roles, 6) by resource
     hbm: np.ndarray  # (roles,) bytes
-    sent: float
+    bytes_out: float
     code: np.ndarray
     start: np.ndarray
     valid: np.ndarray
@@ -148,8 +148,8 @@ def core_record(
     d, lanes, port, words = _port(device, tile)
     ddr = [m for m in device.memory if m.role == "offchip" and m is not weight_memory(device)]
     depth = {name: dfx.depths[name].si if name in dfx.depths else cycles for name, cycles in DEPTHS.items()}
-    integers, (weight, cached) = format == "int8", STORED[format]
-    widened = 0.0 if format == "fp16" else depth["fp-mul"] + (not integers)  # times the scale; a conversion before it
+    integers, (weight, kv_bytes) = format == "int8", STORED[format]
+    scaling = 0.0 if format == "fp16" else depth["fp-mul"] + (not integers)  # times the scale; a conversion before it
     rate = link.usable / clock if link else 1.0
     values = {
         isa.D: d,
@@ -178,10 +178,10 @@ def core_record(
         isa.KEPT_BEATS: larger(1.0, larger(model["kept_beats"], d / lanes * (1.0 - exceeds(model["kept_beats"], 0.0)))),
         isa.READ: model["register_read"],
         isa.WEIGHT: weight,
-        isa.CACHED: cached,
+        isa.CACHED: kv_bytes,
         isa.PRODUCT: depth["int8-mul" if integers else "fp-mul"],
         isa.TREE: depth["int8-add" if integers else "fp-add"],
-        isa.SCALE: widened,
+        isa.SCALE: scaling,
         isa.QUANTISE: integers,
     }
     return tuple(1.0 * values[i] for i in range(isa.RECORD))
@@ -216,11 +216,11 @@ def role_cycles(part: str, record: tuple[Any, ...], layer: LayerSizes, context: 
     with suppress(NotAlike):  # no column has a hash to be found by
         return time_program(part, record, layer, context, chaining).by_role
     if isinstance(context, Column) and not any(isinstance(value, Column) for value in record):
-        values, which = np.unique(context.values, return_inverse=True)
-        if len(values) < which.size:  # contexts that occur are fewer than the designs that have them
+        values, index = np.unique(context.values, return_inverse=True)
+        if len(values) < index.size:  # contexts that occur are fewer than the designs that have them
             varying = role_cycles(part, record, layer, Column(values), chaining)
-            which = which.reshape(context.values.shape)
-            spread = [Column(value.values[which]) if isinstance(value, Column) else value for value in varying.flat]
+            index = index.reshape(context.values.shape)
+            spread = [Column(value.values[index]) if isinstance(value, Column) else value for value in varying.flat]
             return columns_as(varying, spread)
     code, fill = isa.encode(program_of(part, record, layer, context), record), record[isa.FILL]
     varying = [at for at in np.ndindex(code.shape) if at[1] in _TIMING and isinstance(code[at], Column)]
@@ -228,12 +228,12 @@ def role_cycles(part: str, record: tuple[Any, ...], layer: LayerSizes, context: 
         return run_code(code.astype(np.float64), chaining, fill).by_role
     columns = {id(code[at]): code[at] for at in varying}  # instructions of one kind share theirs
     fills, *values = together(fill, *columns.values())
-    which = {number: i for i, number in enumerate(columns)}
+    index = {number: i for i, number in enumerate(columns)}
     out = np.zeros((len(isa.ROLES), len(RESOURCES), fills.size))
     book_many(
         np.array([[0.0 if isinstance(value, Column) else float(value) for value in row] for row in code]),
         *(np.array([at[side] for at in varying], dtype=np.int64) for side in (0, 1)),
-        np.array([which[id(code[at])] for at in varying], dtype=np.int64),
+        np.array([index[id(code[at])] for at in varying], dtype=np.int64),
         np.array([value.ravel() for value in values]).reshape(len(values), fills.size),
         fills.ravel(),
         chaining,

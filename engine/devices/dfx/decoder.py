@@ -33,9 +33,9 @@ def _read(text: str, alone: bool) -> tuple[tuple[int, int, int, int, str, int, s
     lines, sources = [], dict[str, str]()  # what a lone card reads for what it would be sent
     for line in text.splitlines():
         words, _, role = line.partition("@")
-        mnemonic, *rest = words.replace(",", " ").split()
-        src1, src2, dst = (sources.get(name, name) for name in rest[:3])
-        op, sizes = isa.MNEMONICS.index(mnemonic), dict(word.split("=") for word in rest[3:])
+        mnemonic, *fields = words.replace(",", " ").split()
+        src1, src2, dst = (sources.get(name, name) for name in fields[:3])
+        op, sizes = isa.MNEMONICS.index(mnemonic), dict(word.split("=") for word in fields[3:])
         if alone and op in isa.SYNC_OPS:
             sources[dst] = src1
             continue
@@ -45,20 +45,20 @@ def _read(text: str, alone: bool) -> tuple[tuple[int, int, int, int, str, int, s
     return tuple(lines)
 
 
-def _written(text: str, alone: bool, sizes: Mapping[str, Any]) -> list[Instruction]:
+def _instructions(text: str, alone: bool, sizes: Mapping[str, Any]) -> list[Instruction]:
     return [
         Instruction(op, dst, src1, role, sizes[columns], src2, sizes[rows], sizes[argument])
         for op, dst, src1, role, columns, src2, rows, argument in _read(text, alone)
     ]
 
 
-def _ahead(rec: Sequence[Any], load: Instruction, waited: list[Instruction]) -> Any:
+def _ahead(rec: Sequence[Any], load: Instruction, prelude: list[Instruction]) -> Any:
     """First columns of a load's weights that come in while others are waited for. [-]
 
     Half the DMA's buffer holds no more; a load that takes longer than the wait would hold up its product.
     """
     cycles = 0.0
-    for row in isa.encode(waited, rec):
+    for row in isa.encode(prelude, rec):
         if row[isa.UNIT] != isa.DDR:
             cycles += row[isa.LATENCY] + (row[isa.WAIT] if row[isa.UNIT] == isa.ROUTER else 0.0)
     return one_by_one(
@@ -95,13 +95,13 @@ def program_of(part: str, rec: Sequence[Any], layer: LayerSizes, context: Any) -
     for text in _PROGRAMS["llama" if layer.gated else "gpt2"][of]:
         if "{turn}" in text:
             for head in range(int(heads)):
-                program += _written(text.format(turn=head % 2), cards <= 1, sizes | {"number": float(head)})
+                program += _instructions(text.format(turn=head % 2), cards <= 1, sizes | {"number": float(head)})
             continue
-        code = _written(text, cards <= 1, sizes)
+        code = _instructions(text, cards <= 1, sizes)
         if code[0].op == isa.LOAD_WEIGHTS:
             load, *code = code
-            waited = list(takewhile(lambda i: i.op not in isa.PROJECTIONS, code))
-            if rec[isa.PREFETCH] and (fit := _ahead(rec, load, waited)):
+            prelude = list(takewhile(lambda i: i.op not in isa.PROJECTIONS, code))
+            if rec[isa.PREFETCH] and (fit := _ahead(rec, load, prelude)):
                 program.append(replace(load, columns=fit))
             else:
                 code = [replace(i, src2=isa.NONE) if i.src2 == load.dst else i for i in code]

@@ -45,10 +45,10 @@ def dsp_slices(d: float, lanes: float, vector: float, format: str = "fp16") -> d
     } | narrow.get(format, {})
 
 
-def chosen(seconds: Mapping[tuple[int, int], float], slices: Mapping[tuple[int, int], float]) -> tuple[int, int]:
+def best_tile(seconds: Mapping[tuple[int, int], float], slices: Mapping[tuple[int, int], float]) -> tuple[int, int]:
     """Of the tiles within `SAME` of the fastest, the one that takes the fewest slices."""
-    least = min(seconds.values())
-    return min((t for t, s in seconds.items() if s <= least * (1 + SAME)), key=lambda t: (slices[t], seconds[t]))
+    fastest = min(seconds.values())
+    return min((t for t, s in seconds.items() if s <= fastest * (1 + SAME)), key=lambda t: (slices[t], seconds[t]))
 
 
 REST = "platform and control, as printed"
@@ -63,7 +63,7 @@ COSTS: dict[str, dict[str, Any]] = load_yaml(Path(__file__).with_name("operators
 """What an operator or a port takes. [LUT], [FF]"""
 
 
-def _counted(device: Device, tile: tuple[float, float], format: str) -> dict[str, dict[str, float]]:
+def _counts(device: Device, tile: tuple[float, float], format: str) -> dict[str, dict[str, float]]:
     """Everything that follows from the document's counts. [-]"""
     dfx = core_of(device)
     (d, lanes), vector, bits = tile, vector_lanes(dfx), dfx.channel_bits.si
@@ -96,8 +96,8 @@ def _counted(device: Device, tile: tuple[float, float], format: str) -> dict[str
 
 def fabric(device: Device, tile: tuple[float, float], format: str = "fp16") -> Demand:
     """Count of each resource by unit for a core with that tile. [-] An estimate, DSP slices a derivation."""
-    counted = _counted(device, tile, format)
-    return {name: units | ({REST: LEFT[name]} if name in LEFT else {}) for name, units in counted.items()}
+    counts = _counts(device, tile, format)
+    return {name: units | ({REST: LEFT[name]} if name in LEFT else {}) for name, units in counts.items()}
 
 
 def counted_share(units: Mapping[str, float]) -> float:

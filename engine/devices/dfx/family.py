@@ -101,13 +101,13 @@ def supports(device: Device, graph: Graph, format: str) -> str | None:
         return f"dfx.cores is {core_of(device).cores.si:g}: a card's memory channels feed one core, so 1 is allowed."
     for phase in graph.phases:
         names = {op.name for op in phase.ops}
-        known = _BOTH | (_GATED if names & _GATED else _GPT2)
+        op_names = _BOTH | (_GATED if names & _GATED else _GPT2)
         runs = f"{device.name} runs decoders made as GPT-2 or Llama is"
         for op in phase.ops:
-            if op.name not in known:
+            if op.name not in op_names:
                 return f"{runs}; its instruction set has no {op.name} ({op.kind}) beside the rest."
-        if known - names:
-            return f"{runs}; this network has no {min(known - names)}."
+        if op_names - names:
+            return f"{runs}; this network has no {min(op_names - names)}."
         norms = {op.kind for op in phase.ops if "norm" in op.name}
         if norms != {"RMSNormalization" if names & _GATED else "LayerNormalization"}:
             return f"{runs}; this network's norms are {' and '.join(sorted(norms))}."
@@ -126,18 +126,18 @@ def place(job: Job) -> tuple[Fit, ...]:
     matrices = layer.width * ((heads + 2 * keys) * layer.head + wide) + (layer.heads * layer.head + layer.ffn) * part
     last = any(op.name == "lm-head" for op in job.ops)
     head = layer.width * math.ceil(layer.vocab / ways) * last  # the tied embedding, kept again as a matrix
-    weight, cached = STORED[job.format]
+    weight, kv_bytes = STORED[job.format]
     weights = (matrices * layer.layers + head) * weight
-    cache = 2 * layer.layers * keys * layer.head * job.max_context * cached * job.batch
+    cache = 2 * layer.layers * keys * layer.head * job.max_context * kv_bytes * job.batch
     fits = [Fit(hbm.name, hbm.role, weights + cache, hbm.capacity.si, "weights and KV cache", state_bytes=cache)]
     ddr = next((m for m in job.device.memory if m.role == "offchip" and m.name != hbm.name), None)
     total = job.graph.parameters * BYTES
     if ddr is not None:
         whole = max(op.layers for op in job.graph.phases[0].ops)  # of which other cards may have some
-        own = {op.name for op in job.ops}
-        apart = sum(op.stored * op.layers for op in job.phase.ops if op.name not in own)
-        rest = total - (matrices * whole * ways + apart) * BYTES
-        fits.append(Fit(ddr.name, ddr.role, larger(rest, 0.0), ddr.capacity.si, "embeddings, biases and tokens"))
+        here = {op.name for op in job.ops}
+        apart = sum(op.stored * op.layers for op in job.phase.ops if op.name not in here)
+        ddr_bytes = total - (matrices * whole * ways + apart) * BYTES
+        fits.append(Fit(ddr.name, ddr.role, larger(ddr_bytes, 0.0), ddr.capacity.si, "embeddings, biases and tokens"))
     vectors = (6 * layer.width + layer.ffn + 2 * job.max_context + math.ceil(layer.vocab / ways)) * BYTES
     onchip = [m for m in job.device.memory if m.role == "onchip"]
     if onchip:
@@ -154,10 +154,10 @@ def _sums(job: Job) -> list[Fit]:
     if part is None or part.bram36 is None:
         return []
     forward = _Pass.of(job)
-    sums = max(sums for _, sums in forward.directed())
-    left = part.bram36.si * (1.0 - (part.used["bram36"].si if "bram36" in part.used else 0.0))
+    sums = max(sums for _, sums in forward.program_costs())
+    free = part.bram36.si * (1.0 - (part.used["bram36"].si if "bram36" in part.used else 0.0))
     need = blocks(forward.record, sums) * BLOCK
-    return [Fit("bram", "onchip", need, left * BLOCK, "partial sums of the widest product")]
+    return [Fit("bram", "onchip", need, free * BLOCK, "partial sums of the widest product")]
 
 
 def record_of(job: Job) -> tuple[float, ...]:
@@ -182,11 +182,11 @@ class _Pass:
     def of(job: Job) -> _Pass:
         """Its programs, timed; Unsupported where the tile asks for more slices than the part has."""
         _slices(job)
-        known = job.graph.positions
-        reached = math.ceil(job.max_context) - 1  # the last token is made, not read
-        if known and reached > known:
+        positions = job.graph.positions
+        last_token = math.ceil(job.max_context) - 1  # the last token is made, not read
+        if positions and last_token > positions:
             raise Unsupported(
-                f"The request reaches {reached:,.0f} tokens; this network has {known:,} learned positions "
+                f"The request reaches {last_token:,.0f} tokens; this network has {positions:,} learned positions "
                 f"and {job.device.name} reads one for every token."
             )
         layer, chaining = LayerSizes.of(job.phase), job.switches["chaining"]
@@ -208,11 +208,11 @@ class _Pass:
         """What its programs are written for, however many layers it has."""
         return replace(self.layer, layers=1)
 
-    def directed(self) -> list[tuple[float, float]]:
+    def program_costs(self) -> list[tuple[float, float]]:
         """Of each program the registers read and the partial sums kept. [-]"""
         return [costs(part, self.record, self.sizes, at) for part, at, _ in self.parts]
 
-    def timed(self) -> list[tuple[Timed, float]]:
+    def timings(self) -> list[tuple[Timed, float]]:
         """Each program run, and how often it runs."""
         return [(time_program(p, self.record, self.sizes, at, self.chaining), times) for p, at, times in self.parts]
 
@@ -221,22 +221,22 @@ class _Pass:
         cycles = [role_cycles(p, self.record, self.sizes, at, self.chaining) * times for p, at, times in self.parts]
         clock = core_of(job.device).clock.si
         roles = sum(cycles[1:], cycles[0]) / clock
-        synced = self.record[isa.SET_UP] * self.parts[0][2] / clock
-        sent = self.record[isa.SET_UP] * sum(times for part, _, times in self.parts if part.endswith("send")) / clock
+        sync = self.record[isa.SET_UP] * self.parts[0][2] / clock
+        send = self.record[isa.SET_UP] * sum(times for part, _, times in self.parts if part.endswith("send")) / clock
         rows = {op.name: i for i, op in enumerate(job.ops)}
-        seconds, other = np.full((len(job.ops), 6), 0.0, dtype=roles.dtype), []
+        seconds, overheads = np.full((len(job.ops), 6), 0.0, dtype=roles.dtype), []
         for r, name in enumerate(isa.ROLES):
             op = _OP_OF.get(name)
             if op is not None and op in rows:
                 seconds[rows[op]] += roles[r]
             elif roles[r, _LINKS]:
-                carried = next((before for before in _SENT.get(name, ()) if before in rows), job.ops[-1].name)
-                label = f"ring {name.partition('-')[0]} after {carried}"
-                other.append((label, "links", roles[r, _LINKS]))
-                unknown = smaller(sent if r == isa.HANDOVER else synced, roles[r, _OVERHEAD])  # some hides behind loads
-                other.append((label, "overhead", roles[r, _OVERHEAD] - unknown))
-                other.append((f"{label}, unexplained", "overhead", unknown))
-        return as_doubles(seconds), tuple(other)
+                sender = next((before for before in _SENT.get(name, ()) if before in rows), job.ops[-1].name)
+                label = f"ring {name.partition('-')[0]} after {sender}"
+                overheads.append((label, "links", roles[r, _LINKS]))
+                unknown = smaller(send if r == isa.HANDOVER else sync, roles[r, _OVERHEAD])  # some hides behind loads
+                overheads.append((label, "overhead", roles[r, _OVERHEAD] - unknown))
+                overheads.append((f"{label}, unexplained", "overhead", unknown))
+        return as_doubles(seconds), tuple(overheads)
 
 
 _TRIED: dict[str, tuple[int, ...]] = {
@@ -257,11 +257,11 @@ def helps(job: Job) -> tuple[tuple[str, float], ...]:
 
     now, result = cycles(forward.record), []
     stream = paces(job.device, job.tile, job.model)
-    beats = {name: max(0.9 * own if other == name else own for other, own in stream.items()) for name in stream}
+    beats = {name: max(0.9 * beat if role == name else beat for role, beat in stream.items()) for name in stream}
     for name, places in (_TRIED | {pace: (isa.ACCESS,) if pace == LATENCY else () for pace in stream}).items():
-        less = [0.9 * v if i in places else v for i, v in enumerate(forward.record)]
-        less[isa.BEAT] = beats.get(name, less[isa.BEAT])
-        result.append((name, 10.0 * (1.0 - cycles(tuple(less)) / now)))
+        record = [0.9 * v if i in places else v for i, v in enumerate(forward.record)]
+        record[isa.BEAT] = beats.get(name, record[isa.BEAT])
+        result.append((name, 10.0 * (1.0 - cycles(tuple(record)) / now)))
     return tuple(result)
 
 
@@ -269,11 +269,11 @@ def price(job: Job, detail: bool = True) -> PhaseCost:
     """Cost of one pass on one of `ways` cards: `length` tokens of each of `batch` requests, one after the other."""
     device, forward = job.device, _Pass.of(job)
     clock = core_of(device).clock.si
-    seconds, other = forward.times(job)
+    seconds, overheads = forward.times(job)
     if not detail:
-        return PhaseCost(seconds, other=other)
-    timed = forward.timed()
-    hbm = np.sum([t.hbm * times for t, times in timed], axis=0)
+        return PhaseCost(seconds, other=overheads)
+    timings = forward.timings()
+    hbm = np.sum([t.hbm * times for t, times in timings], axis=0)
     rows = {op.name: i for i, op in enumerate(job.ops)}
     n = len(job.ops)
     offchip = np.zeros(n)
@@ -288,8 +288,8 @@ def price(job: Job, detail: bool = True) -> PhaseCost:
         np.full(n, 2.0 * d * lanes * clock),
         offchip,
         np.zeros(n),
-        other=other,
-        link_bytes=sum(t.sent * times for t, times in timed),
+        other=overheads,
+        link_bytes=sum(t.bytes_out * times for t, times in timings),
         timeline=_spans(forward.record, forward.sizes, forward.context, job.switches["chaining"], clock),
         timeline_of=f"one of {forward.layer.layers} layers of one token, {job.phase.name}",
         notes=_notes(job),
@@ -338,13 +338,13 @@ def _notes(job: Job) -> tuple[str, ...]:
     if job.length > 1 and not job.switches["skip_head"]:
         notes.append("The LM head runs for input tokens too.")
     forward = _Pass.of(job)
-    reads, sums = forward.directed()[0]
+    reads, sums = forward.program_costs()[0]
     notes.append(
         f"Products of a layer read {reads:,.0f} words of vector registers and keep {sums:,.0f} partial sums a lane."
     )
-    guessed = [n for n in DEPTHS if n not in core_of(job.device).depths and (job.format == "int8" or "int8" not in n)]
-    if guessed:
-        notes.append(f"Operator latencies taken from the U280 core: {', '.join(guessed)}.")
+    defaults = [n for n in DEPTHS if n not in core_of(job.device).depths and (job.format == "int8" or "int8" not in n)]
+    if defaults:
+        notes.append(f"Operator latencies taken from the U280 core: {', '.join(defaults)}.")
     return tuple(notes)
 
 
@@ -354,8 +354,8 @@ def _spans(
 ) -> tuple[Span, ...]:
     """One layer as bars: a unit is busy with an instruction; bars of one role without a gap are joined."""
     resource = ("offchip", "compute", "links", "offchip", "offchip")
-    timed = time_program("layer", record, layer, context, chaining)
-    rows = zip(timed.code.tolist(), timed.start.tolist(), timed.valid.tolist(), strict=True)
+    timing = time_program("layer", record, layer, context, chaining)
+    rows = zip(timing.code.tolist(), timing.start.tolist(), timing.valid.tolist(), strict=True)
     bars: dict[int, list[list]] = {unit: [] for unit in range(N_UNITS)}
     for row, start, valid in rows:
         unit, role = int(row[isa.UNIT]), int(row[isa.ROLE])

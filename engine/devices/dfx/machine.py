@@ -83,10 +83,10 @@ def shards(model: Decoder, layer: DecoderLayer, cards: int, card: int) -> dict[i
     cut = slice(keys.start * model.head, keys.stop * model.head)
     query = slice(cut.start * model.shared, cut.stop * model.shared)
     of = {isa.VALUE: (layer.value, cut), isa.KEY: (layer.key, cut), isa.QUERY: (layer.query, query)}
-    rest = {isa.ATTENTION_OUT: layer.out, isa.FC1: layer.fc1, isa.FC2: layer.fc2}
+    dense = {isa.ATTENTION_OUT: layer.out, isa.FC1: layer.fc1, isa.FC2: layer.fc2}
     if layer.up is not None:
-        rest = {isa.ATTENTION_OUT: layer.out, isa.GATE: layer.fc1, isa.UP: layer.up, isa.DOWN: layer.fc2}
-    of |= {role: (pair, columns(pair[0].shape[1], cards, card)) for role, pair in rest.items()}
+        dense = {isa.ATTENTION_OUT: layer.out, isa.GATE: layer.fc1, isa.UP: layer.up, isa.DOWN: layer.fc2}
+    of |= {role: (pair, columns(pair[0].shape[1], cards, card)) for role, pair in dense.items()}
     return {role: (matrix[:, at], bias[at]) for role, ((matrix, bias), at) in of.items()}
 
 
@@ -169,15 +169,15 @@ class DfxMachine:
         self._layer = self._token = self._position = 0
 
     def _core(self, card: int) -> _Core:
-        stored, number = self.arithmetic.stored, self.arithmetic.number
+        store, number = self.arithmetic.store, self.arithmetic.number
         shares = [
-            {role: (stored(w), number(bias)) for role, (w, bias) in shards(self.model, layer, self.cards, card).items()}
+            {role: (store(w), number(bias)) for role, (w, bias) in shards(self.model, layer, self.cards, card).items()}
             for layer in self.model.layers
         ]
         keys = columns(self.model.heads // self.model.shared, self.cards, card)
         vocabulary = columns(len(self.model.tokens), self.cards, card)
         heads = (keys.stop - keys.start) * self.model.shared
-        core = _Core(shares, heads, vocabulary.start, stored(self.model.tokens[vocabulary].T))
+        core = _Core(shares, heads, vocabulary.start, store(self.model.tokens[vocabulary].T))
         core.keys, core.values = ([[] for _ in self.model.layers] for _ in range(2))
         return core
 
@@ -252,16 +252,16 @@ class DfxMachine:
 
     def load_weights(self, core: _Core, i: Instruction) -> None:
         """The first columns of a matrix."""
-        stored, bias = core.weights[self._layer][int(i.arg)]
-        core.buffer[i.dst] = min(int(i.columns), len(bias)), stored
+        matrix, bias = core.weights[self._layer][int(i.arg)]
+        core.buffer[i.dst] = min(int(i.columns), len(bias)), matrix
 
-    def projected(self, core: _Core, i: Instruction) -> np.ndarray:
+    def project(self, core: _Core, i: Instruction) -> np.ndarray:
         """Weights times a vector, plus a bias; what was loaded ahead is what is multiplied."""
-        stored, bias = core.weights[self._layer][int(i.arg)]
+        matrix, bias = core.weights[self._layer][int(i.arg)]
         x = core.vector[i.src1]
-        products = self.arithmetic.product(stored, x)
-        count, ahead = core.buffer.get(i.src2, (0, stored))
-        if ahead is not stored:
+        products = self.arithmetic.product(matrix, x)
+        count, ahead = core.buffer.get(i.src2, (0, matrix))
+        if ahead is not matrix:
             products[:count] = self.arithmetic.product(ahead, x)[:count]
         return products + bias
 
@@ -276,20 +276,20 @@ class DfxMachine:
         if head >= core.heads:
             return None
         query = core.vector[i.src1][head * width : (head + 1) * width]
-        return self.arithmetic.over(self.arithmetic.scored(self._of_head(core.keys, head), query), np.sqrt(width))
+        return self.arithmetic.over(self.arithmetic.scores(self._of_head(core.keys, head), query), np.sqrt(width))
 
     def below_maximum(self, core: _Core, i: Instruction) -> np.ndarray:
         """Scores less the largest; nothing of a head that another core holds."""
         scores = core.vector[i.src1] if int(i.arg) < core.heads else np.zeros(1, self.arithmetic.dtype)
         return scores - scores.max()
 
-    def mixed(self, core: _Core, i: Instruction) -> np.ndarray:
+    def mix(self, core: _Core, i: Instruction) -> np.ndarray:
         """The values of a head weighed by its scores, behind those of the heads before."""
         head = int(i.arg)
         before = core.vector[isa.MIXED] if head else np.zeros(0, self.arithmetic.dtype)
         if head >= core.heads:
             return before
-        weights = self.arithmetic.weighed(self._of_head(core.values, head), core.vector[i.src1])
+        weights = self.arithmetic.weighted_sum(self._of_head(core.values, head), core.vector[i.src1])
         return np.concatenate([before, weights])
 
     def likeliest(self, core: _Core, i: Instruction) -> None:
@@ -304,7 +304,7 @@ class DfxMachine:
         return 1 / np.sqrt(variance.astype(self.arithmetic.inner))
 
 
-def _rotated(core: _Core, i: Instruction) -> np.ndarray:
+def _rotate(core: _Core, i: Instruction) -> np.ndarray:
     halves = core.vector[i.src1].reshape(-1, 2, int(i.rows) // 2)
     return np.stack([-halves[:, 1], halves[:, 0]], 1).ravel()
 
@@ -323,7 +323,7 @@ _EXECUTE: dict[int, Callable[[DfxMachine, _Core, Instruction], np.ndarray | None
     isa.LOAD_COSINE: lambda m, core, i: m.rotary()[0],
     isa.LOAD_SINE: lambda m, core, i: m.rotary()[1],
     isa.LOAD_WEIGHTS: DfxMachine.load_weights,
-    isa.ROTATE: lambda m, core, i: _rotated(core, i),
+    isa.ROTATE: lambda m, core, i: _rotate(core, i),
     isa.MUL_HEAD: lambda m, core, i: (
         core.vector[i.src1].reshape(-1, core.vector[i.src2].size) * core.vector[i.src2]
     ).ravel(),
@@ -332,12 +332,12 @@ _EXECUTE: dict[int, Callable[[DfxMachine, _Core, Instruction], np.ndarray | None
     isa.DIVIDE_BY_WIDTH: lambda m, core, i: m.arithmetic.over(core.vector[i.src1], m.model.width),
     isa.INVERSE_DEVIATION: DfxMachine.deviation,
     isa.RECIPROCAL_OP: lambda m, core, i: 1 / core.vector[i.src1].astype(m.arithmetic.inner),
-    isa.CONV1D: DfxMachine.projected,
-    isa.CONV1D_GELU: lambda m, core, i: m.arithmetic.gelu(m.projected(core, i)),
-    isa.CONV1D_SILU: lambda m, core, i: m.arithmetic.silu(m.projected(core, i)),
+    isa.CONV1D: DfxMachine.project,
+    isa.CONV1D_GELU: lambda m, core, i: m.arithmetic.gelu(m.project(core, i)),
+    isa.CONV1D_SILU: lambda m, core, i: m.arithmetic.silu(m.project(core, i)),
     isa.MASKED_MM: DfxMachine.scores,
     isa.SUB_MAXIMUM: DfxMachine.below_maximum,
-    isa.MM: DfxMachine.mixed,
+    isa.MM: DfxMachine.mix,
     isa.MM_ARGMAX: DfxMachine.likeliest,
     isa.STORE_KEY: lambda m, core, i: core.keys[m._layer].append(core.vector[i.src1]),
     isa.STORE_VALUE: lambda m, core, i: core.values[m._layer].append(core.vector[i.src1]),

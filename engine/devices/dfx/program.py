@@ -179,8 +179,8 @@ def _latency(rec: Sequence[Any], i: Instruction) -> Any:
     """Cycles from the last beat that goes in to the last result. [cycle]"""
     if i.op in MATRIX:
         down = ceil(i.rows / rec[D])  # tiles a column is summed over
-        left = one_by_one(_levels, smaller(down, partial_sums(rec, i.columns)))
-        tree = rec[PRODUCT] + rec[TREE] * (one_by_one(_levels, rec[D]) + exceeds(down, 1.0) + left) + rec[SCALE]
+        levels = one_by_one(_levels, smaller(down, partial_sums(rec, i.columns)))
+        tree = rec[PRODUCT] + rec[TREE] * (one_by_one(_levels, rec[D]) + exceeds(down, 1.0) + levels) + rec[SCALE]
         maximum = one_by_one(_levels, rec[VECTOR]) * rec[COMPARE]
         behind = {
             CONV1D: rec[ADD],
@@ -214,18 +214,18 @@ def tile_beats(rec: Sequence[Any], rows: Any, columns: Any) -> Any:
     return ceil(rows / rec[D]) * ceil(columns / rec[L])
 
 
-def _multiplied(rec: Sequence[Any], rows: Any, columns: Any) -> Any:
+def _multiply_cycles(rec: Sequence[Any], rows: Any, columns: Any) -> Any:
     """Cycles in which the multipliers take a matrix that is there: inputs come by whole words of registers. [cycle]"""
     words = rec[D] / rec[VECTOR] / kept_beats(rec, columns)
     return ceil(tile_beats(rec, rows, columns) * larger(1.0, rec[READ] * words))
 
 
-def _streamed(rec: Sequence[Any], rows: Any, columns: Any, size: Any) -> Any:
+def _stream_cycles(rec: Sequence[Any], rows: Any, columns: Any, size: Any) -> Any:
     """Cycles in which a matrix comes from HBM, elements of `size` bytes packed into its port. [cycle]"""
     return ceil(tile_beats(rec, rows, columns) * rec[BEAT] * (size / rec[BYTES]))
 
 
-def _quantised(rec: Sequence[Any], i: Instruction) -> Any:
+def _quantise_cycles(rec: Sequence[Any], i: Instruction) -> Any:
     """Cycles before a vector is there in INT8: its largest magnitude, the reciprocal, a multiplication. [cycle]
 
     Scores take the scales of their values with them first.
@@ -236,38 +236,38 @@ def _quantised(rec: Sequence[Any], i: Instruction) -> Any:
 
 def encode(program: Iterable[Instruction], rec: Sequence[Any]) -> np.ndarray:
     """Rows of numbers of a program on the core of a record, (n, COLUMNS); of columns where the record holds some."""
-    rows, tiles, known = [], {NONE: None}, {}
+    rows, tiles, timings = [], {NONE: None}, {}
     program = list(program)  # whose sizes live as long as their `id` is a key: each head is the last one again
     for i in program:
-        loaded = tiles.get(i.src2) if i.op in PROJECTIONS else None
-        key = i.op, id(i.rows), id(i.columns), id(loaded), i.src2 in (TILE, TILE1)
-        if key not in known:
-            known[key] = _timing(rec, i, loaded)
-        unit, occupy, latency, wait, chain, *moved = known[key]
+        ahead = tiles.get(i.src2) if i.op in PROJECTIONS else None
+        key = i.op, id(i.rows), id(i.columns), id(ahead), i.src2 in (TILE, TILE1)
+        if key not in timings:
+            timings[key] = _timing(rec, i, ahead)
+        unit, occupy, latency, wait, chain, *traffic = timings[key]
         if i.op == LOAD_WEIGHTS:
             tiles[i.dst] = i.columns
-        rows.append([unit, occupy, latency, wait, chain, i.role, *moved, i.dst, i.src1, i.src2])
+        rows.append([unit, occupy, latency, wait, chain, i.role, *traffic, i.dst, i.src1, i.src2])
     return np.array(rows)
 
 
-def _timing(rec: Sequence[Any], i: Instruction, loaded: Any) -> tuple[Any, ...]:
+def _timing(rec: Sequence[Any], i: Instruction, ahead: Any) -> tuple[Any, ...]:
     """Unit, occupancy, latency, wait, whether it chains, bytes of HBM, beats and bytes sent of an instruction.
 
-    So many columns of its matrix as are `loaded` are in its buffer.
+    So many columns of its matrix as are `ahead` are in its buffer.
     """
-    unit, wait, beats, hbm, sent = VPU, rec[ISSUE], 0.0, 0.0, 0.0
+    unit, wait, beats, hbm, bytes_out = VPU, rec[ISSUE], 0.0, 0.0, 0.0
     if i.op == LOAD_WEIGHTS:
         unit, wait, hbm = MPU, 0.0, i.rows * i.columns * rec[WEIGHT]
-        occupy = _streamed(rec, i.rows, i.columns, rec[WEIGHT])
+        occupy = _stream_cycles(rec, i.rows, i.columns, rec[WEIGHT])
     elif i.op in MATRIX:
-        ready = 0.0 if loaded is None else smaller(loaded, i.columns)
-        beats, left = tile_beats(rec, i.rows, i.columns), i.columns - ready
-        size, issue = rec[CACHED if i.op in _CACHED else WEIGHT], rec[ISSUE] + _quantised(rec, i)
-        unit, hbm, wait = MPU, i.rows * left * size, issue + rec[ACCESS]
-        occupy = larger(_streamed(rec, i.rows, left, size), _multiplied(rec, i.rows, left))
+        ready = 0.0 if ahead is None else smaller(ahead, i.columns)
+        beats, to_load = tile_beats(rec, i.rows, i.columns), i.columns - ready
+        size, issue = rec[CACHED if i.op in _CACHED else WEIGHT], rec[ISSUE] + _quantise_cycles(rec, i)
+        unit, hbm, wait = MPU, i.rows * to_load * size, issue + rec[ACCESS]
+        occupy = larger(_stream_cycles(rec, i.rows, to_load, size), _multiply_cycles(rec, i.rows, to_load))
         if i.src2 in (TILE, TILE1):  # what is there is multiplied while the rest is on its way
-            multiplied = _multiplied(rec, i.rows, ready)
-            occupy, wait = occupy + larger(multiplied, rec[ACCESS] * exceeds(left, 0.0)), issue
+            multiply = _multiply_cycles(rec, i.rows, ready)
+            occupy, wait = occupy + larger(multiply, rec[ACCESS] * exceeds(to_load, 0.0)), issue
     elif i.op in _DDR:
         unit, occupy = DDR, ceil(i.columns * rec[BYTES] / rec[DDR_RATE])
     else:
@@ -275,5 +275,5 @@ def _timing(rec: Sequence[Any], i: Instruction, loaded: Any) -> tuple[Any, ...]:
     if i.op in _STORE:
         unit, hbm = WRITE, i.columns * rec[CACHED]
     elif i.op in _ROUTED:
-        unit, wait, sent = ROUTER, rec[ISSUE] + rec[SET_UP], _hops(rec, i) * i.columns * rec[BYTES]
-    return unit, occupy, _latency(rec, i), wait, unit == VPU and i.op not in SCALAR, hbm, beats, sent
+        unit, wait, bytes_out = ROUTER, rec[ISSUE] + rec[SET_UP], _hops(rec, i) * i.columns * rec[BYTES]
+    return unit, occupy, _latency(rec, i), wait, unit == VPU and i.op not in SCALAR, hbm, beats, bytes_out

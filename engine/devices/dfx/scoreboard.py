@@ -17,7 +17,7 @@ _COMPUTE, _OFFCHIP, _LINKS, _OVERHEAD = (RESOURCES.index(r) for r in ("compute",
 
 
 @kernel
-def _written(code, count, valid, push, frontier):
+def _drain(code, count, valid, push, frontier):
     """When the last write to HBM is done too; one that others hide takes none of their time. [cycle]"""
     for i in range(count):
         if int(code[i, isa.UNIT]) == isa.WRITE and valid[i] > frontier:
@@ -81,7 +81,7 @@ def run(code, count, chaining, start, valid, push):
             writer[target] = i
         push[i] = max(valid[i] - frontier, 0.0) if unit != isa.WRITE else 0.0
         frontier += push[i]
-    return _written(code, count, valid, push, frontier)
+    return _drain(code, count, valid, push, frontier)
 
 
 @kernel
@@ -95,20 +95,20 @@ def book(code, chaining, fill, start, valid, push, roles):
     roles[:] = 0.0
     for i in range(code.shape[0]):
         role, unit, ahead = int(code[i, isa.ROLE]), int(code[i, isa.UNIT]), push[i]
-        streamed = min(ahead, code[i, isa.OCCUPY]) if unit == isa.MPU else 0.0
-        computing = streamed if code[i, isa.OCCUPY] <= code[i, isa.BEATS] else streamed * (1.0 - fill)
-        wired = min(ahead, code[i, isa.LATENCY]) if unit == isa.ROUTER else 0.0
+        stream = min(ahead, code[i, isa.OCCUPY]) if unit == isa.MPU else 0.0
+        computing = stream if code[i, isa.OCCUPY] <= code[i, isa.BEATS] else stream * (1.0 - fill)
+        link = min(ahead, code[i, isa.LATENCY]) if unit == isa.ROUTER else 0.0
         vector = ahead if unit == isa.VPU else 0.0
-        stored = ahead if unit in (isa.WRITE, isa.DDR) else 0.0
+        store = ahead if unit in (isa.WRITE, isa.DDR) else 0.0
         roles[role, _COMPUTE] += vector + computing
-        roles[role, _OFFCHIP] += streamed - computing + stored
-        roles[role, _LINKS] += wired
-        roles[role, _OVERHEAD] += ahead - streamed - vector - wired - stored
+        roles[role, _OFFCHIP] += stream - computing + store
+        roles[role, _LINKS] += link
+        roles[role, _OVERHEAD] += ahead - stream - vector - link - store
     return cycles
 
 
 @kernel
-def book_many(code, rows, columns, which, values, fills, chaining, out):
+def book_many(code, rows, columns, index, values, fills, chaining, out):
     """`book` one program for many cores: fills ``out`` (roles, resources, cores).
 
     Number v of ``code`` that differs between them lies at ``code[rows[v], columns[v]]`` and is ``values[which[v]]`` of
@@ -118,7 +118,7 @@ def book_many(code, rows, columns, which, values, fills, chaining, out):
     start, valid, push, roles = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(out.shape[:2])
     for p in range(out.shape[2]):
         for v in range(rows.shape[0]):
-            code[rows[v], columns[v]] = values[which[v], p]
+            code[rows[v], columns[v]] = values[index[v], p]
         book(code, chaining, fills[p], start, valid, push, roles)
         for role in range(out.shape[0]):
             for r in range(out.shape[1]):

@@ -67,7 +67,7 @@ def test_a_shipped_program_of_the_transformer_core_survives_its_text(part, cards
         program = program_of(part, record, layer, 77.0)
         again = dfx_text.assemble(dfx_text.disassemble(dfx_text.DfxProgram(tuple(program))))
         assert list(again.instructions) == program
-        dfx_text.checked(again)
+        dfx_text.check(again)
 
 
 @pytest.mark.parametrize(("scenario", "steps"), [(RTL, 1), (NPU, 1)])
@@ -323,7 +323,7 @@ def test_random_programs_of_the_transformer_core_equal_the_oracle_to_the_bit_or_
         text = drawn_dfx(rng)
         try:
             program = dfx_text.assemble(text)
-            dfx_text.checked(program)
+            dfx_text.check(program)
         except ProgramError as error:
             refused += 1 <= error.line <= text.count("\n") + 1
             continue

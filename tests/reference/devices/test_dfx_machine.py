@@ -102,10 +102,10 @@ def test_weights_of_eight_bits_give_the_bits_of_the_slow_twin(cards, prefetch, f
 def test_narrower_weights_cost_logits_more_error_each_within_what_its_rounding_can():
     """Of a drawn network: half precision below 8 bits in groups, those below 8 bits of everything."""
     found = {f: accuracy(core_record(DEVICE, None, 1, 1, (), MODEL, format=f), f) for f in ("fp16", "w8a16", "int8")}
-    print({f: (a.agreed, round(a.deviation, 4)) for f, a in found.items()})
+    print({f: (a.agreement, round(a.deviation, 4)) for f, a in found.items()})
     off = [a.deviation for a in found.values()]
     assert 2 * off[0] < off[1] < off[2] < 0.2
-    assert all(a.agreed == 16 for a in found.values())
+    assert all(a.agreement == 16 for a in found.values())
 
 
 GATED = {"heads": 4, "layers": 1, "vocab": 48, "head": 16, "ffn": 88, "shared": 2, "gated": True}
@@ -209,5 +209,5 @@ def test_functional_and_timed_runs_share_one_program():
 
 def test_accuracy_reports_tokens_and_deviation():
     found = accuracy(core_record(DEVICE, LINK, 1, 2, (), MODEL))
-    assert found.agreed == 16
+    assert found.agreement == 16
     assert 0 < found.deviation < found.lead < 0.03
