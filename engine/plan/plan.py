@@ -196,7 +196,7 @@ def compiled_length(bound: Bound) -> float:
 
 def padding(bound: Bound) -> Callable[[Mapping[str, float], float, float], float] | None:
     """How requests are padded, as (model, inputs, batch) -> mean length; None where they are not."""
-    return bound.family.padded(switches_of(bound)) if bound.family.padded is not None else None
+    return bound.family.padding(switches_of(bound)) if bound.family.padding is not None else None
 
 
 def terms(wire: Wire) -> tuple[float, float]:

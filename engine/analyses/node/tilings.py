@@ -183,7 +183,7 @@ def _least(op: Op, side: np.ndarray) -> tuple[float, float]:
         size = memory / element
         return (2.0 * groups * m * n * k / math.sqrt(reuse * size) - 2.0 * size * many) * element
 
-    halo, share = C.arranged(side)[1], side[C.PIECES] / groups
+    halo, share = C.tile_space(side)[1], side[C.PIECES] / groups
     a, b = side[C.A], side[C.B] * side[C.COMES]
     most = int(min(math.ceil(share), math.ceil(m / C.TILE)))
     once = min(a * max(1.0, share / down) * read(halo, float(down)) + b * down for down in range(1, most + 1))
@@ -193,7 +193,7 @@ def _least(op: Op, side: np.ndarray) -> tuple[float, float]:
 
 def tiled(job: Job, op: Op, side: np.ndarray, counted: float = COUNTED) -> Tiled:
     """The tilings of one product: counted as far as `counted`, searched by every aim, and their front."""
-    problem, tried, seeds = C.arranged(side), 0, np.zeros((len(AIMS), 1, len(MAPPING)))
+    problem, tried, seeds = C.tile_space(side), 0, np.zeros((len(AIMS), 1, len(MAPPING)))
     for aim, rows in enumerate(seeds):
         length, more = search(*problem, aim, rows, 0)
         tried += int(more)
@@ -220,7 +220,7 @@ def tiled(job: Job, op: Op, side: np.ndarray, counted: float = COUNTED) -> Tiled
 
 def _parts(side: np.ndarray, cores: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
     """Tiles of a product along rows, columns and depth, and of a core's part of it. [-]"""
-    tiles = C.arranged(side)[0]
+    tiles = C.tile_space(side)[0]
     return tiles, np.ceil(tiles / np.array([cores[1], cores[0], 1.0]))
 
 
@@ -247,7 +247,7 @@ def pinned(side: np.ndarray, block: tuple[int, ...], cores: tuple[int, int], sta
     `stays`: the operand (a, b or c) whose block stays while others pass; empty: the fastest. All of the product is on
     the chip. ScenarioError where that is no legal tiling.
     """
-    problem = C.arranged(side)
+    problem = C.tile_space(side)
     tiles, part = _parts(side, cores)
     share = cores[0] * cores[1] * side[C.GROUPS]
     if min(cores) < 1 or cores[0] > tiles[1] or cores[1] > tiles[0] or share < side[C.PIECES]:
@@ -281,7 +281,7 @@ def block_map(side: np.ndarray, cores: tuple[int, int]) -> tuple[list[int], list
 
     Rows and columns of blocks, rising, and an array (rows, columns). [B]
     """
-    problem, (_, part) = C.arranged(side), _parts(side, cores)
+    problem, (_, part) = C.tile_space(side), _parts(side, cores)
     _, halo, onchip, where, room, copies, *_ = problem
     counts = [sorted({math.ceil(part[x] / b) for b in range(1, int(part[x]) + 1)}, reverse=True) for x in (0, 1)]
     seconds = np.full((len(counts[0]), len(counts[1])), np.nan)

@@ -64,8 +64,8 @@ def _skew(m, columns, pieces, rows):
     low = np.ceil((m - np.floor(m / TILE) * TILE) / rows) * rows
     longest = np.ceil(whole / pieces) * high
     if low > 0.0:
-        left = columns - (longest / high * pieces - whole) * np.floor(high / low)
-        longest += low * np.ceil(max(left, 0.0) / pieces)
+        remainder = columns - (longest / high * pieces - whole) * np.floor(high / low)
+        longest += low * np.ceil(max(remainder, 0.0) / pieces)
     return max(1.0, longest * pieces / (columns * np.ceil(m / rows) * rows))
 
 
@@ -82,7 +82,7 @@ def _search(rec, low, effort, skew, side):
 
 
 @kernel
-def _known(sides, j):
+def _twin(sides, j):
     """The first op whose product is that of op j in every number: j where none is before it."""
     for i in range(j):
         s = 0
@@ -94,11 +94,11 @@ def _known(sides, j):
 
 
 @kernel
-def _on_one(asked, rec, passes, skew, pieces):
+def _on_one(need, rec, passes, skew, pieces):
     """Whether an op that has no piece for every core ends sooner on one of them, which waits for no other."""
-    work = asked[MACS_LOW] / rec[F.low_macs] + asked[MACS_WIDE] / rec[F.wide_macs] + asked[LANE_OPS] / rec[F.lanes_wide]
-    port = max(asked[PORT] / (2.0 * rec[F.lanes_wide]), asked[SRAM] * rec[F.sram_byte])
-    cycles = max(work + asked[CYCLES], port)
+    work = need[MACS_LOW] / rec[F.low_macs] + need[MACS_WIDE] / rec[F.wide_macs] + need[LANE_OPS] / rec[F.lanes_wide]
+    port = max(need[PORT] / (2.0 * rec[F.lanes_wide]), need[SRAM] * rec[F.sram_byte])
+    cycles = max(work + need[CYCLES], port)
     return passes * rec[F.start] + cycles < passes * rec[F.barrier] + cycles * skew / pieces
 
 
@@ -109,14 +109,14 @@ def _aside(traits, j):
 
 
 @kernel
-def _beside(traits, j, flops, moved, out):
+def _beside(traits, j, flops, elements, out):
     """What the host or the video decoder does of op j, if it is theirs."""
     if traits[j, HOST] > 0.0:
         out[j, ROOF] = 3.0
         if traits[j, HOST] == DECODER:
             out[j, PIXELS] = flops
         else:
-            out[j, HOST_OPS] = flops + (moved if traits[j, HOST] == HOST_MOVES else 0.0)
+            out[j, HOST_OPS] = flops + (elements if traits[j, HOST] == HOST_MOVES else 0.0)
 
 
 @kernel
@@ -127,8 +127,8 @@ def _product(j, extents, operands, stay, traits, rec, ways, shard, low, sides):
     what is read, weights, what is written, what the chip can't hold of activations, and whether it has weights;
     ``stay`` as in `demand_ops`.
     """
-    g, m, n, k, chosen, flops = extents
-    a, b, c, spilled, weighs = operands
+    g, m, n, k, experts, flops = extents
+    a, b, c, spill, weighs = operands
     side, size = sides[j], rec[F.low_bytes] if low else rec[F.wide_bytes]
     n_own = np.ceil(n / ways) if shard == 1.0 else n
     g_own = np.ceil(g / ways) if shard == 2.0 else g
@@ -142,14 +142,14 @@ def _product(j, extents, operands, stay, traits, rec, ways, shard, low, sides):
     skew = _skew(m, columns, pieces, rows)
     if rec[F.split] == 0.0:
         pieces = 1.0
-    side[tiling.WEIGHTS], side[tiling.SPILLED] = b * (1.0 - stay[0, j]), spilled
+    side[tiling.WEIGHTS], side[tiling.SPILLED] = b * (1.0 - stay[0, j]), spill
     comes = 1.0 - stay[1, j] if weighs else 1.0  # what does not lie in the cores themselves
     if not weighs:  # a product of activations: the second operand is among what it reads
         b = min(a, g_own * k_own * n_own * size)
         a -= b
     feed = g_own * size * (m * k_own * np.ceil(n_own / rec[F.array_filters]) + n_own * k_own * np.ceil(m / TILE))
-    side[tiling.ROWS], side[tiling.COLUMNS], side[tiling.DEPTH] = m / chosen, n_own, k_own
-    side[tiling.GROUPS], side[tiling.A], side[tiling.B], side[tiling.C] = g_own * chosen, a, b, c
+    side[tiling.ROWS], side[tiling.COLUMNS], side[tiling.DEPTH] = m / experts, n_own, k_own
+    side[tiling.GROUPS], side[tiling.A], side[tiling.B], side[tiling.C] = g_own * experts, a, b, c
     side[tiling.COMES], side[tiling.FEED], side[tiling.PIECES] = comes, feed, pieces
     side[tiling.SRAM], side[tiling.SPACE], side[tiling.DEEP] = rec[F.sram_room], rec[F.space], rec[F.array_depth]
     for axis in range(TRAITS - WINDOWS if traits[j, WINDOWS] > 0.0 else 0):
@@ -187,7 +187,7 @@ def demand_ops(table, traits, bags, stay, sizes, rec, out, sides):
         weights = _at(table, j, T.WEIGHTS, batch, length, context)
         if table[j, T.STORED] > 0.0:  # what many items choose is read once
             weights = min(weights, table[j, T.STORED])
-        chosen = max(1.0, np.floor(weights / max(g * n * k, 1.0)))  # experts: each has rows and weights of its own
+        experts = max(1.0, np.floor(weights / max(g * n * k, 1.0)))  # each has rows and weights of its own
         weights *= share
         reads = _at(table, j, T.READS, batch, length, context) * (1.0 if shard == 1.0 else share)
         writes = _at(table, j, T.WRITES, batch, length, context) * (1.0 if shard == 3.0 else share)
@@ -204,11 +204,11 @@ def demand_ops(table, traits, bags, stay, sizes, rec, out, sides):
         pieces, skew = cores, 1.0
         near = (reads + writes) * size * copies
         weight_bytes = weights * size * rec[F.density]
-        spilled = max(0.0, near - rec[F.space])
-        far = weight_bytes * (1.0 - stay[0, j]) + spilled
+        spill = max(0.0, near - rec[F.space])
+        far = weight_bytes * (1.0 - stay[0, j]) + spill
         if unit == MATRIX:
-            extents = g, _at(table, j, T.M, batch, length, context), n, k, chosen, flops
-            operands = reads * size, weight_bytes, writes * size, spilled, weights > 0.0
+            extents = g, _at(table, j, T.M, batch, length, context), n, k, experts, flops
+            operands = reads * size, weight_bytes, writes * size, spill, weights > 0.0
             pieces, skew, effort = _product(j, extents, operands, stay, traits, rec, ways, shard, low, sides)
             out[j, MACS_LOW if low else MACS_WIDE] = effort
             out[j, ROOF] = 0.0 if low else 1.0
@@ -218,7 +218,7 @@ def demand_ops(table, traits, bags, stay, sizes, rec, out, sides):
             skew = np.ceil(g / pieces) * pieces / g
         elif unit == LOOKUP:
             out[j, CYCLES], out[j, LINES], out[j, BEYOND] = bags[j, 0] * cores, bags[j, 2], bags[j, 3]
-            out[j, SOLO], far = bags[j, 1] if traits[j, RIDES] == 0.0 else 0.0, spilled
+            out[j, SOLO], far = bags[j, 1] if traits[j, RIDES] == 0.0 else 0.0, spill
         else:
             elements = max(reads, writes) * copies
             pieces = min(cores, np.ceil(elements / rec[F.piece_elements]))
@@ -247,11 +247,11 @@ def tile(sides, rec, out, search):
     for j in range(sides.shape[0]):
         if sides[j, tiling.PIECES] == 0.0:
             continue
-        known = _known(sides, j)  # networks repeat their layers
-        if known < j:
-            out[j, CACHE], out[j, FAR] = out[known, CACHE], out[known, FAR]
+        twin = _twin(sides, j)  # networks repeat their layers
+        if twin < j:
+            out[j, CACHE], out[j, FAR] = out[twin, CACHE], out[twin, FAR]
         elif search is not None and rec[F.search] > 0.0:
-            out[j, CACHE], out[j, FAR] = tiling.searched(sides[j])
+            out[j, CACHE], out[j, FAR] = tiling.fastest_traffic(sides[j])
         else:
             out[j, CACHE], again = tiling.by_size(sides[j])
             out[j, FAR] += again
@@ -283,47 +283,47 @@ def cut_ops(table, traits, rec, sides, out):
 
 
 @kernel
-def _stay(each, copies, often, space, own, stay):
+def _stay(tensor_bytes, copies, often, space, core_room, stay):
     """Share of each op's weights kept on chip, and in the cores' own memories; fills ``stay`` (2, n_ops).
 
-    Whole tensors, most often read, then largest first; of ``space`` bytes the first ``own`` are the cores'.
+    Whole tensors, most often read, then largest first; of ``space`` bytes the first ``core_room`` are the cores'.
     """
-    order, n = np.empty(each.shape[0], np.int64), 0
-    for j in range(each.shape[0]):
-        if each[j] > 0.0:
+    order, n = np.empty(tensor_bytes.shape[0], np.int64), 0
+    for j in range(tensor_bytes.shape[0]):
+        if tensor_bytes[j] > 0.0:
             at = n
             while at > 0:
                 before = order[at - 1]
-                if often[before] > often[j] or (often[before] == often[j] and each[before] >= each[j]):
+                if often[before] > often[j] or (often[before] == often[j] and tensor_bytes[before] >= tensor_bytes[j]):
                     break
                 order[at] = before
                 at -= 1
             order[at] = j
             n += 1
     for j in order[:n]:
-        resident = min(copies[j], np.floor(space / each[j]))
-        local = min(resident * each[j], own)
+        resident = min(copies[j], np.floor(space / tensor_bytes[j]))
+        local = min(resident * tensor_bytes[j], core_room)
         stay[0, j] = resident / copies[j]
-        stay[1, j] = local / (each[j] * copies[j])
-        space -= resident * each[j]
-        own -= local
+        stay[1, j] = local / (tensor_bytes[j] * copies[j])
+        space -= resident * tensor_bytes[j]
+        core_room -= local
 
 
 @kernel
-def stay_ops(table, traits, length, rec, each, stay):
+def stay_ops(table, traits, length, rec, tensor_bytes, stay):
     """Bytes of an op's weights on one card (0 of tables that are looked up in), and what part stays on chip.
 
-    Fills ``each`` [B], (n_ops,), and ``stay`` [-], (2, n_ops): on chip, and of that in the cores' own memories.
+    Fills ``tensor_bytes`` [B], (n_ops,), and ``stay`` [-], (2, n_ops): on chip, and of that in the cores' own memories.
     """
     often = np.empty(table.shape[0])
     for j in range(table.shape[0]):
         size = (rec[F.low_bytes] if traits[j, LOW] > 0.0 else rec[F.wide_bytes]) * rec[F.density]
         share = 1.0 if table[j, T.SHARD] == 0.0 else 1.0 / rec[F.ways]
-        each[j] = 0.0 if traits[j, UNIT] == LOOKUP else table[j, T.STORED] * size * share
+        tensor_bytes[j] = 0.0 if traits[j, UNIT] == LOOKUP else table[j, T.STORED] * size * share
         often[j] = table[j, T.STEPS] * (length if table[j, T.STEPS + 2] > 0.0 else 1.0)
         stay[0, j] = stay[1, j] = 0.0
     if rec[F.keep] > 0.0:
-        _stay(each, table[:, T.LAYERS], often, rec[F.room], rec[F.own_room], stay)
+        _stay(tensor_bytes, table[:, T.LAYERS], often, rec[F.room], rec[F.own_room], stay)
 
 
 @kernel
@@ -331,29 +331,29 @@ def look_up(table, lookups, lists, size, rec, bags):
     """Lookups of the busiest card and core: fills the rows of ``bags`` (n_ops, 4) that look up; see `demand_ops`."""
     batch, length, context = size[0], size[1], size[2]
     for i in range(lookups.shape[0]):
-        j, own = lookups[i, 0], rec[LOOKUPS + PER_LOOKUP * i : LOOKUPS + PER_LOOKUP * (i + 1)]
+        j, fields = lookups[i, 0], rec[LOOKUPS + PER_LOOKUP * i : LOOKUPS + PER_LOOKUP * (i + 1)]
         if lookups[i, 1] == 0:
             share = 1.0 if table[j, T.SHARD] == 0.0 else 1.0 / rec[F.ways]
             read = _at(table, j, T.GATHER_ROWS, batch, length, context) * share * table[j, T.LAYERS]
-            bags[j, 0], bags[j, 1] = np.ceil(read / rec[F.cores]) * own[ROW_CYCLES], 1.0
-            bags[j, 2], bags[j, 3] = read * own[LINE], 0.0
+            bags[j, 0], bags[j, 1] = np.ceil(read / rec[F.cores]) * fields[ROW_CYCLES], 1.0
+            bags[j, 2], bags[j, 3] = read * fields[LINE], 0.0
             continue
         busiest(
             lists[:, lookups[i, 2] : lookups[i, 3]],
             int(rec[F.aware] * (1.0 + rec[F.ranked])),
             int(rec[F.ways]),
             int(rec[F.cores]),
-            own[MOST],
-            own[ROW_CYCLES],
+            fields[MOST],
+            fields[ROW_CYCLES],
             rec[F.list_cycles],
-            own[SINGLE_ROW],
+            fields[SINGLE_ROW],
             rec[F.single] > 0.0,
             rec[F.start],
             batch,
             bags[j],
         )
-        bags[j, 3] = own[BEYOND_SHARE] * bags[j, 2] * own[BEYOND_LINE]
-        bags[j, 2] *= (1.0 - own[BEYOND_SHARE]) * own[LINE]
+        bags[j, 3] = fields[BEYOND_SHARE] * bags[j, 2] * fields[BEYOND_LINE]
+        bags[j, 2] *= (1.0 - fields[BEYOND_SHARE]) * fields[LINE]
 
 
 @kernel

@@ -33,13 +33,13 @@ def list_lengths(tables: int, mean: float, spread: float, single: float) -> np.n
     quantiles, scaled so that the mean over all tables is `mean`.
     """
     lengths = np.ones(tables)
-    ones = min(round(single * tables), tables - 1) if mean > 1 else tables
-    many = tables - ones
-    if many > 0:
+    singles = min(round(single * tables), tables - 1) if mean > 1 else tables
+    longer = tables - singles
+    if longer > 0:
         inverse = NormalDist().inv_cdf
-        shape = np.exp([spread * inverse((i + 0.5) / many) for i in range(many)])
-        total = max(tables * mean - ones, float(many))
-        lengths[ones:] = shape * (total / shape.sum())
+        shape = np.exp([spread * inverse((i + 0.5) / longer) for i in range(longer)])
+        total = max(tables * mean - singles, float(longer))
+        lengths[singles:] = shape * (total / shape.sum())
     stride = max(1, round(tables * 0.6180339887))  # golden-ratio steps visit every table in a scattered order
     while np.gcd(stride, tables) != 1:
         stride += 1
@@ -56,34 +56,34 @@ def _stays(lengths: np.ndarray, away: int, fewest: bool) -> np.ndarray:
 
 
 def lists_of(op: Op, spread: float, single: float) -> np.ndarray:
-    """Expected lookups of an item in each table of an operator; of `divided` tables, of those that stay. [-]"""
+    """Expected lookups of an item in each table of an operator; of tables that are split, of those that stay. [-]"""
     away = int(op.attribute("away"))
     lengths = list_lengths(op.layers + away, op.attribute("lookups"), spread, single)
     return lengths[_stays(lengths, away, op.attribute("fewest") > 0)] if away else lengths
 
 
-def divided(op: Op, away: int, switches: Mapping[str, bool], model: Mapping[str, float]) -> tuple[Op | None, Op]:
+def split_tables(op: Op, away: int, switches: Mapping[str, bool], model: Mapping[str, float]) -> tuple[Op | None, Op]:
     """The operator with the tables that stay on the cards, and with the ``away`` that lie elsewhere.
 
     Lookups are conserved: each gets the mean of its own tables' lists.
     """
-    fewest, share, rest = switches["nvm-locality"], 1.0, 1.0
+    fewest, share, stay_share = switches["nvm-locality"], 1.0, 1.0
     if op.kind == "EmbeddingBag":
         lengths = list_lengths(op.layers, op.attribute("lookups"), model["list_spread"], model["single_share"])
         stays, mean = _stays(lengths, away, fewest), float(lengths.mean())
-        share, rest = (float(lengths[group].mean()) / mean if group.any() else 0.0 for group in (~stays, stays))
+        share, stay_share = (float(lengths[group].mean()) / mean if group.any() else 0.0 for group in (~stays, stays))
 
     def part(tables: int, longer: float, attributes: dict[str, float]) -> Op:
         counts = {name: getattr(op, name) * longer for name in ("flops", "weights", "reads", "gather_rows")}
         return replace(op, layers=tables, attributes=op.attributes + tuple(attributes.items()), **counts)
 
     marks = {"away": float(away), "fewest": float(fewest)}
-    return part(op.layers - away, rest, marks) if away < op.layers else None, part(away, share, {})
+    return part(op.layers - away, stay_share, marks) if away < op.layers else None, part(away, share, {})
 
 
 def _shares(graph: Graph, _: Scenario) -> tuple[str, ...]:
-    many = any(op.kind in LOOKUPS and op.layers > 1 for op in graph.ops)
-    return ("by-capacity", *(f"{percent}%" for percent in (5, *range(10, 101, 10)))) if many else ()
+    splits = any(op.kind in LOOKUPS and op.layers > 1 for op in graph.ops)
+    return ("by-capacity", *(f"{percent}%" for percent in (5, *range(10, 101, 10)))) if splits else ()
 
 
 HOST_TABLES = PricedField(
@@ -113,11 +113,11 @@ def _by_work(work, falling):
 
 
 @kernel
-def _least(load, tables, most):
-    """The first place of the least of some loads, of those that hold fewer tables than `most`; 0 where none does."""
+def _lightest(load, tables, limit):
+    """The first place of the least of some loads, of those that hold fewer tables than `limit`; 0 where none does."""
     best, at = 1e300, 0
     for c in range(load.shape[0]):
-        if tables[c] < most and load[c] < best:
+        if tables[c] < limit and load[c] < best:
             best, at = load[c], c
     return at
 
@@ -136,13 +136,13 @@ def _longest(load, starts, rows, start, out):
 
 
 @kernel
-def busiest(lists, known, cards, cores, most, row, bag, single_row, single_kernel, start, items, out):
+def busiest(lists, order_kind, cards, cores, limit, row, bag, single_row, single_kernel, start, items, out):
     """Load of the busiest card and core; fills ``out`` (3,): cycles of that core, its kernel starts, rows of the card.
 
-    ``lists`` (2, tables) holds lengths of lists, and which are the longest, the next and so on. `known` is who goes by
+    ``lists`` (2, tables) holds lengths of lists, and which are the longest, next and so on. `order_kind` is who goes by
     them: 0 nobody, 1 cards, 2 their cores as well; else tables go to each in turn. `row` and `bag` are cycles of a
     looked-up row and of an item's list; a table of single lookups costs `single_row` an item where `single_kernel` is
-    set. `start` is the cycles of a kernel start, `most` tables fit a card.
+    set. `start` is the cycles of a kernel start, `limit` tables fit a card.
     """
     lengths, n = lists[0], lists.shape[1]
     work = np.empty(n)
@@ -151,7 +151,7 @@ def busiest(lists, known, cards, cores, most, row, bag, single_row, single_kerne
             work[i] = items * single_row
         else:
             work[i] = items * (lengths[i] * row + bag)
-    order = _by_work(work, lists[1]) if known else np.arange(n)
+    order = _by_work(work, lists[1]) if order_kind else np.arange(n)
     load, whole = np.zeros((cards, cores)), np.zeros(cards)
     starts = np.zeros((cards, cores))
     rows = np.zeros(cards)
@@ -159,16 +159,16 @@ def busiest(lists, known, cards, cores, most, row, bag, single_row, single_kerne
     of = np.empty(n, np.int64)
     for at in range(n):
         i = order[at]
-        card = _least(whole, tables, most) if known else at % cards
+        card = _lightest(whole, tables, limit) if order_kind else at % cards
         of[i] = card
         whole[card] += work[i] + start
         rows[card] += lengths[i] * items
         tables[card] += 1.0
     turn = np.zeros(cards, np.int64)
     for at in range(n):
-        i = order[at] if known == 2 else at
+        i = order[at] if order_kind == 2 else at
         card = of[i]
-        core = _least(load[card], starts[card], 1e300) if known == 2 else turn[card] % cores
+        core = _lightest(load[card], starts[card], 1e300) if order_kind == 2 else turn[card] % cores
         turn[card] += 1
         load[card, core] += work[i] + start
         starts[card, core] += 1.0
@@ -196,16 +196,16 @@ def lines_of(row: float, memory: MemoryLevel) -> float:
     return 1.0 + (larger(row, ALIGNED) - ALIGNED) / line_bytes(memory)
 
 
-def hot_share(rows: float, cached: float, skew: float) -> float:
-    """Share of lookups that find their row among the `cached` most read of a table's `rows`. [-]
+def hot_share(rows: float, hot_rows: float, skew: float) -> float:
+    """Share of lookups that find their row among the `hot_rows` most read of a table's `rows`. [-]
 
     Reads follow Zipf's law, the n-th row as 1 / n^skew, whose sums are taken as integrals. `skew` 0: all alike.
     """
-    cached = min(cached, rows)
-    if cached < 1.0:
+    hot_rows = min(hot_rows, rows)
+    if hot_rows < 1.0:
         return 0.0
 
     def total(upto: float) -> float:
         return 1.0 + (math.log(upto) if skew == 1.0 else (upto ** (1.0 - skew) - 1.0) / (1.0 - skew))
 
-    return total(cached) / total(rows)
+    return total(hot_rows) / total(rows)

@@ -23,27 +23,27 @@ from hardware_specs.schema import Device
 def _names(device: Device) -> tuple[str, str, str]:
     """Of the memory of a core, of the one that cores share, and of the one off the chip."""
     far, near = levels(device)
-    own = next((m.name for m in near if m.per == "core"), "core memory")
-    shared = next((m.name for m in near if m.per == "device"), "shared memory")
-    return own, shared, far.name
+    core = next((m.name for m in near if m.per == "core"), "core memory")
+    cache = next((m.name for m in near if m.per == "device"), "shared memory")
+    return core, cache, far.name
 
 
-def level_bytes(device: Device, asked: np.ndarray) -> dict[str, np.ndarray]:
+def level_bytes(device: Device, demand: np.ndarray) -> dict[str, np.ndarray]:
     """Bytes of each op that pass each memory level of one device, all executions; arrays of (n_ops,). [B]"""
-    own, shared, far = _names(device)
-    runs = asked[:, D.RUNS]
+    core, cache, far = _names(device)
+    runs = demand[:, D.RUNS]
     return {
-        own: runs * asked[:, D.SRAM],
-        shared: runs * asked[:, D.CACHE],
-        far: runs * (asked[:, D.FAR] + asked[:, D.LINES] * line_bytes(levels(device)[0])),
-        "nvm": runs * asked[:, D.BEYOND],
+        core: runs * demand[:, D.SRAM],
+        cache: runs * demand[:, D.CACHE],
+        far: runs * (demand[:, D.FAR] + demand[:, D.LINES] * line_bytes(levels(device)[0])),
+        "nvm": runs * demand[:, D.BEYOND],
     }
 
 
-def limits_of(device: Device, asked: np.ndarray, rates: np.ndarray) -> tuple[str, ...]:
+def limits_of(device: Device, demand: np.ndarray, rates: np.ndarray) -> tuple[str, ...]:
     """The unit or memory level that takes each op longest, of what goes on at once: a name an op, "" where nothing."""
-    own, shared, far = _names(device)
-    a, s = asked.T, rates
+    core, cache, far = _names(device)
+    a, s = demand.T, rates
     spread = a[D.SKEW] / np.maximum(a[D.PIECES], 1.0)
     arrays = (a[D.MACS_LOW] * s[S.low_s] + a[D.MACS_WIDE] * s[S.wide_s]) * spread
     lanes = (a[D.LANE_OPS] * s[S.lane_s] + a[D.CYCLES] * s[S.cycle_s]) * spread
@@ -61,34 +61,34 @@ def limits_of(device: Device, asked: np.ndarray, rates: np.ndarray) -> tuple[str
             a[D.PIXELS] * s[S.pixel_s],
         ]
     )
-    names = ("array", "lanes", "port", own, shared, far, "nvm", "start", "host", "decoder")
-    most = works.max(axis=0)
-    return tuple(names[at] if top > 0 else "" for at, top in zip(works.argmax(axis=0).tolist(), most.tolist()))
+    names = ("array", "lanes", "port", core, cache, far, "nvm", "start", "host", "decoder")
+    highest = works.max(axis=0)
+    return tuple(names[at] if top > 0 else "" for at, top in zip(works.argmax(axis=0).tolist(), highest.tolist()))
 
 
-def joules(job: Job, asked: np.ndarray) -> dict[str, float]:
+def joules(job: Job, demand: np.ndarray) -> dict[str, float]:
     """What a pass on one card spends beside leakage, by part, at the highest clock and its voltage. [J]
 
-    ``asked`` are its demands, see `engine.devices.card.demand`. An estimate.
+    ``demand`` is an operator a row, see `engine.devices.card.demand`. An estimate.
     """
-    model, runs = job.model, asked[:, D.RUNS]
-    own, shared, far, behind = level_bytes(job.device, asked).values()
+    model, runs = job.model, demand[:, D.RUNS]
+    core, cache, far, behind = level_bytes(job.device, demand).values()
     return {
         "arrays": float(
-            runs @ (asked[:, D.MACS_LOW] * model["array_low_j"] + asked[:, D.MACS_WIDE] * model["array_wide_j"])
+            runs @ (demand[:, D.MACS_LOW] * model["array_low_j"] + demand[:, D.MACS_WIDE] * model["array_wide_j"])
         ),
-        "lanes": float(runs @ (asked[:, D.LANE_OPS] + asked[:, D.CYCLES]) * model["lane_j"]),
-        "core memory": float(own.sum() * model["core_byte_j"]),
-        "shared cache": float(shared.sum() * model["cache_byte_j"]),
+        "lanes": float(runs @ (demand[:, D.LANE_OPS] + demand[:, D.CYCLES]) * model["lane_j"]),
+        "core memory": float(core.sum() * model["core_byte_j"]),
+        "shared cache": float(cache.sum() * model["cache_byte_j"]),
         "LPDDR": float((far + behind).sum() * model["far_byte_j"]),
     }
 
 
 @kernel
-def spend(asked, rec, out):
+def spend(demand, rec, out):
     """Fills ``out`` (n_ops,) with the same of each op, all parts together, from a record and its demands. [J]"""
-    for j in range(asked.shape[0]):
-        a = asked[j]
+    for j in range(demand.shape[0]):
+        a = demand[j]
         near = a[D.SRAM] * rec[F.core_j] + a[D.CACHE] * rec[F.cache_j]
         far = (a[D.FAR] + a[D.LINES] * rec[F.far_line] + a[D.BEYOND]) * rec[F.far_j]
         lanes = (a[D.LANE_OPS] + a[D.CYCLES]) * rec[F.lane_j]

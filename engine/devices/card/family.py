@@ -15,15 +15,15 @@ import numpy as np
 from engine.devices.card import demand as D
 from engine.devices.card.embedding_bags import (
     HOST_TABLES,
-    divided,
     hot_share,
     lines_of,
     lists_of,
     overflow,
+    split_tables,
 )
 from engine.devices.card.energy import fields, governs, idles, joules, level_bytes, limits_of, spend
 from engine.devices.card.graph import DECODED, HOSTED, LOW, LOW_IN, LOW_OUT, RANGE, RIDES, lower
-from engine.devices.card.padding import padded
+from engine.devices.card.padding import padding
 from engine.devices.card.placement import (
     beyond,
     card_of,
@@ -40,7 +40,7 @@ from engine.devices.card.placement import (
     unit_of,
     wide_format,
 )
-from engine.devices.card.points import CoreSchedule, bars_of, placed, price_points
+from engine.devices.card.points import CoreSchedule, bars_of, core_schedule, price_points
 from engine.devices.card.supply import S, supply
 from engine.devices.card.tiling import AXES, AXIS
 from engine.devices.common.cached import remembered
@@ -158,7 +158,7 @@ def needs(ops: tuple[Op, ...]) -> tuple[np.ndarray, np.ndarray]:
 
 
 @lru_cache(maxsize=512)
-def _lowered(phase: Phase, places: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _phase_tables(phase: Phase, places: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Table, traits and dependencies of the ops at those places of a phase."""
     rows = np.frombuffer(places, dtype=np.int64)
     ops, table = tuple(phase.ops[j] for j in rows), T.lower(phase)[rows]
@@ -171,15 +171,15 @@ def _tables(job: Job) -> tuple[np.ndarray, ...]:
     """Table, traits and dependencies of a job's ops, and what they look up, see `engine.devices.card.demand.ask`."""
     lists: list[np.ndarray] = [np.zeros((2, 0))]
     lookups, end = [], 0
-    lowered = _lowered(job.phase, job.rows.tobytes())
-    for j in np.flatnonzero(lowered[1][:, D.UNIT] == D.LOOKUP).tolist():
+    arrays = _phase_tables(job.phase, job.rows.tobytes())
+    for j in np.flatnonzero(arrays[1][:, D.UNIT] == D.LOOKUP).tolist():
         op, begin = job.ops[j], end
         if op.kind == "EmbeddingBag":
-            own = _lengths(job, op)
-            lists.append(np.stack([own, np.argsort(-own, kind="stable")]))
-            end += len(own)
+            lengths = _lengths(job, op)
+            lists.append(np.stack([lengths, np.argsort(-lengths, kind="stable")]))
+            end += len(lengths)
         lookups.append((j, op.kind == "EmbeddingBag", begin, end))
-    return *lowered, np.array(lookups, dtype=np.int64).reshape(-1, 4), np.concatenate(lists, axis=1)
+    return *arrays, np.array(lookups, dtype=np.int64).reshape(-1, 4), np.concatenate(lists, axis=1)
 
 
 def _lengths(job: Job, op: Op) -> np.ndarray:
@@ -188,10 +188,10 @@ def _lengths(job: Job, op: Op) -> np.ndarray:
 
 def resident(job: Job) -> float:
     """Bytes of dense weights that stay in a card's SRAM and cache between passes, all layers of them. [B]"""
-    table, traits, *_ = _lowered(job.phase, job.rows.tobytes())
-    each, stay = np.zeros(len(table)), np.zeros((2, len(table)))
-    D.stay_ops(table, traits, job.length, np.array(record(job)), each, stay)
-    return float((each * table[:, T.LAYERS] * stay[0]).sum())
+    table, traits, *_ = _phase_tables(job.phase, job.rows.tobytes())
+    tensor_bytes, stay = np.zeros(len(table)), np.zeros((2, len(table)))
+    D.stay_ops(table, traits, job.length, np.array(record(job)), tensor_bytes, stay)
+    return float((tensor_bytes * table[:, T.LAYERS] * stay[0]).sum())
 
 
 def _lookup_fields(job: Job, op: Op) -> list[float]:
@@ -205,14 +205,14 @@ def _lookup_fields(job: Job, op: Op) -> list[float]:
         return [row_cycles, 0.0, 0.0, lines, 0.0, 0.0]
     behind = model["nvm_capacity"] if job.switches["nvm-tier"] else 0.0
     far_tables = -math.ceil(-(far.capacity.si + behind) / (op.stored * element))  # whole tables
-    most = larger(float(np.ceil(op.layers / job.ways)), far_tables)
+    limit = larger(float(np.ceil(op.layers / job.ways)), far_tables)
     tables = beyond(job)[0]
     share = overflow(_lengths(job, op), tables, job.switches["nvm-locality"]) if tables else 0.0
     block = model["nvm_block"]
     beyond_line = math.ceil(op.row_elements * element / block) * block
     cached_rows = row_room(job) * job.ways / (op.layers * op.row_elements * element)
     lines = lines * (1.0 - one_by_one(hot_share, op.stored / op.row_elements, cached_rows, model["row_skew"]))
-    return [row_cycles, most, larger(1.0 * vectors, model["row_cycles"]), lines, share, beyond_line]
+    return [row_cycles, limit, larger(1.0 * vectors, model["row_cycles"]), lines, share, beyond_line]
 
 
 @remembered(lambda job: job.whole_key)
@@ -268,7 +268,7 @@ def record(job: Job) -> list[float]:
 
 def schedule(job: Job) -> CoreSchedule:
     """One pass of a job on the cores of one card. An estimate."""
-    return placed(_tables(job), job.sizes, record(job))
+    return core_schedule(_tables(job), job.sizes, record(job))
 
 
 def sides(job: Job) -> np.ndarray:
@@ -279,60 +279,60 @@ def sides(job: Job) -> np.ndarray:
 def utilisation(job: Job) -> float:
     """Share of the cores' time in a pass that is work: not kernel starts, waits or idling. [-]"""
     cores = schedule(job)
-    runs, segment = cores.asked[:, D.RUNS], cores.asked[:, D.SEGMENT].astype(int)
-    worked = float(((cores.piece - cores.start) * cores.asked[:, D.PIECES] * runs).sum())
+    runs, segment = cores.demand[:, D.RUNS], cores.demand[:, D.SEGMENT].astype(int)
+    busy = float(((cores.piece - cores.start) * cores.demand[:, D.PIECES] * runs).sum())
     ends, times = np.zeros((2, segment.max() + 1))
     np.maximum.at(ends, segment, cores.end)
     times[segment] = runs
-    offered = cores_of(job) * float((ends * times).sum())
-    return worked / offered if offered else 0.0
+    available = cores_of(job) * float((ends * times).sum())
+    return busy / available if available else 0.0
 
 
 def _idle(job: Job) -> str:
     """What streams leave of their partition's cores, of which each takes as many as the others; empty if nothing."""
-    partition, each = partition_of(job), cores_of(job)
-    left = partition - each * job.streams
-    if left == 0:
+    partition, share = partition_of(job), cores_of(job)
+    spare = partition - share * job.streams
+    if spare == 0:
         return ""
-    if left < 0:
+    if spare < 0:
         return f"{job.streams} streams are priced with a core each where the part has {partition}: an upper bound."
-    whole = partition // (each + 1)
+    whole = partition // (share + 1)
     return (
-        f"{job.streams} streams of {each} of {partition} cores leave {left} idle: {whole} of {each + 1} "
-        f"leave {partition - whole * (each + 1)}."
+        f"{job.streams} streams of {share} of {partition} cores leave {spare} idle: {whole} of {share + 1} "
+        f"leave {partition - whole * (share + 1)}."
     )
 
 
 def price(job: Job) -> PhaseCost:
     """Cost of one pass on one card. An estimate."""
     cores = schedule(job)
-    asked, seconds = cores.asked, cores.seconds
-    runs = asked[:, D.RUNS]
+    demand, seconds = cores.demand, cores.seconds
+    runs = demand[:, D.RUNS]
     card = card_of(job.device)
     vector = 2 * card.cores.si * card.vector_bits.si / 8 * card.clock.max.si  # 8-bit multiply-adds in every lane
     wide = wide_format(job.device, job.format)
     roofs = np.array([peak(job.device, job.format), peak(job.device, wide), vector, job.model["host_rate"]])
     bars, of = bars_of(job, cores_of(job), cores)
-    drawn = np.empty(len(asked))
-    spend(asked, np.array(record(job)), drawn)
-    converting = sum(own for op, own in zip(job.ops, seconds.sum(axis=1).tolist(), strict=True) if op.kind in _CONVERTS)
+    op_joules = np.empty(len(demand))
+    spend(demand, np.array(record(job)), op_joules)
+    converting = sum(t for op, t in zip(job.ops, seconds.sum(axis=1).tolist(), strict=True) if op.kind in _CONVERTS)
     notes = [_idle(job)]
     if converting >= _CONVERSION_SHARE * seconds.sum() > 0.0:
         share = converting / seconds.sum()
         notes.append(f"Conversions between {job.format.upper()} and {wide.upper()} take {share:.0%} of a pass.")
     return PhaseCost(
         seconds,
-        runs * asked[:, D.WORK],
-        roofs[asked[:, D.ROOF].astype(int)],
-        runs * (asked[:, D.FAR] + asked[:, D.LINES] * line_bytes(levels(job.device)[0]) + asked[:, D.BEYOND]),
-        runs * asked[:, D.NEAR],
+        runs * demand[:, D.WORK],
+        roofs[demand[:, D.ROOF].astype(int)],
+        runs * (demand[:, D.FAR] + demand[:, D.LINES] * line_bytes(levels(job.device)[0]) + demand[:, D.BEYOND]),
+        runs * demand[:, D.NEAR],
         timeline=bars,
         notes=tuple(filter(None, notes)),
         timeline_of=of,
-        levels=level_bytes(job.device, asked),
-        limits=limits_of(job.device, asked, np.array(supply(job))),
-        joules=joules(job, asked),
-        op_joules=drawn,
+        levels=level_bytes(job.device, demand),
+        limits=limits_of(job.device, demand, np.array(supply(job))),
+        joules=joules(job, demand),
+        op_joules=op_joules,
     )
 
 
@@ -365,11 +365,11 @@ FAMILY = DeviceFamily(
     governs=governs,
     max_streams=max_streams,
     lower=lower,
-    padded=padded,
+    padding=padding,
     unit_of=unit_of,
     mixed=wide_format,
     collective=CollectiveWire(wide_format),
     fields={"host_tables": HOST_TABLES},
-    tables=TableMemory(table_bits, divided),
+    tables=TableMemory(table_bits, split_tables),
     **model_file(__file__, after=PARSING),
 )

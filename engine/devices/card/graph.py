@@ -52,12 +52,12 @@ def _moves(op: Op) -> bool:
 
 
 def _with(op: Op, **attributes: float) -> Op:
-    rest = tuple((k, v) for k, v in op.attributes if k not in attributes)
-    return replace(op, attributes=rest + tuple(attributes.items()))
+    base = tuple((k, v) for k, v in op.attributes if k not in attributes)
+    return replace(op, attributes=base + tuple(attributes.items()))
 
 
-def _convert(name: str, kind: str, elements: Dim, near: Op, inputs: tuple[str, ...], searched: bool = False) -> Op:
-    """A conversion kernel; where the range is `searched`, it reads everything once more first."""
+def _convert(name: str, kind: str, elements: Dim, near: Op, inputs: tuple[str, ...], search: bool = False) -> Op:
+    """A conversion kernel; where there is a `search` of the range, it reads everything once more first."""
     return elementwise(
         name,
         kind,
@@ -66,35 +66,35 @@ def _convert(name: str, kind: str, elements: Dim, near: Op, inputs: tuple[str, .
         inputs=inputs,
         layers=near.layers,
         steps=near.steps,
-        operands=2 if searched else 1,
-        operations=CONVERT_OPERATIONS + (SEARCH_OPERATIONS if searched else 0.0),
+        operands=2 if search else 1,
+        operations=CONVERT_OPERATIONS + (SEARCH_OPERATIONS if search else 0.0),
         parts=near.g if near.shard == "g" else Dim(1.0),
         shard="g" if near.shard == "g" else "elements",
-        attributes=((RANGE, 1.0),) if searched else (),
+        attributes=((RANGE, 1.0),) if search else (),
     )
 
 
 def _unfused_clip(ops: list[Op]) -> list[Op]:
     """3-D convolutions with their normalisation and, where depthwise, a transpose as operators of their own."""
     out: list[Op] = []
-    renamed: dict[str, str] = {}
+    alias: dict[str, str] = {}
     for old in ops:
-        op = replace(old, inputs=tuple(renamed.get(name, name) for name in old.inputs))
-        normalised = op.kind == "Conv" and op.attribute("normalised") > 0
-        if normalised:
+        op = replace(old, inputs=tuple(alias.get(name, name) for name in old.inputs))
+        has_norm = op.kind == "Conv" and op.attribute("normalised") > 0
+        if has_norm:
             op = _with(op, normalised=0.0)  # from here on by the operator after it
         if op.kind == "Conv" and op.attribute("kernel_t") > 1 and op.attribute("groups") > 1:
             out.append(move(f"{op.name}-transpose", "Transpose", op.reads, group=op.group, inputs=op.inputs))
             op = replace(op, inputs=(out[-1].name,))
         out.append(op)
-        if normalised:
+        if has_norm:
             name = f"{op.name}-norm"
             out.append(elementwise(name, "BatchNormalization", op.writes, group=op.group, inputs=(op.name,)))
-            renamed[op.name] = name
+            alias[op.name] = name
     return out
 
 
-def _fused(ops: list[Op], sums: bool) -> list[Op]:
+def _fuse(ops: list[Op], sums: bool) -> list[Op]:
     """Marks what rides in the operator before it; with `sums`, every residual sum does, its activation behind it."""
     by, readers = {op.name: op for op in ops}, readers_of(ops)
     takes: dict[str, dict[str, float]] = {}
@@ -152,20 +152,20 @@ def _emits(ops: list[Op], wide: frozenset[str], dynamic: bool) -> dict[str, str]
 def _takes_low(ops: list[Op], emits: Mapping[str, str]) -> dict[str, bool]:
     """Whether a reader wants an operator's output narrow, seen through what only passes it on."""
     readers = readers_of(ops)
-    wanted: dict[str, bool] = {}
+    low_readers: dict[str, bool] = {}
     for op in reversed(ops):
-        wanted[op.name] = any(
+        low_readers[op.name] = any(
             emits[r.name] == "low"
             if r.contraction
-            else wanted[r.name]
+            else low_readers[r.name]
             if _moves(r) or r.kind in POOLS or r.attribute(RIDES)
             else "low" in [emits.get(n, "wide") for n in r.inputs]
             for r in readers.get(op.name, [])
         )
-    return wanted
+    return low_readers
 
 
-def _converted(ops: list[Op], ranges: str) -> list[Op]:
+def _with_conversions(ops: list[Op], ranges: str) -> list[Op]:
     """The operators with their formats marked and the conversions that need a kernel inserted.
 
     `ranges` of activations are ``known`` beforehand, ``searched`` by kernels or ``collected`` by units at run time.
@@ -176,7 +176,7 @@ def _converted(ops: list[Op], ranges: str) -> list[Op]:
         op.name: (op.quantisable and op.name not in stay) if op.contraction and op.stored else emits[op.name] == "low"
         for op in ops
     }
-    wanted = _takes_low(ops, emits)
+    low_readers = _takes_low(ops, emits)
     by = {op.name: op for op in ops}
     out: list[Op] = []
     conversions: dict[tuple[str, str], str] = {}
@@ -185,8 +185,8 @@ def _converted(ops: list[Op], ranges: str) -> list[Op]:
         key = (source.name, kind)
         if key not in conversions:
             conversions[key] = f"{source.name}-{suffix}"
-            searched = kind == "QuantizeLinear" and ranges == "searched"
-            out.append(_convert(conversions[key], kind, source.writes, source, (source.name,), searched))
+            search = kind == "QuantizeLinear" and ranges == "searched"
+            out.append(_convert(conversions[key], kind, source.writes, source, (source.name,), search))
         return conversions[key]
 
     for op in ops:
@@ -194,14 +194,12 @@ def _converted(ops: list[Op], ranges: str) -> list[Op]:
         inputs = []
         for name in op.inputs:
             source = by.get(name)
-            emitted = emits.get(name, "wide")
+            emit = emits.get(name, "wide")
             if source is None:
                 inputs.append(name)
-            elif op.contraction and low and emitted == "wide":
+            elif op.contraction and low and emit == "wide":
                 inputs.append(insert(source, "QuantizeLinear", "quantize"))
-            elif emitted == "low" and (
-                (op.contraction and not low) or (_moves(op) and not low) or _class(op) == LOOKUP
-            ):
+            elif emit == "low" and ((op.contraction and not low) or (_moves(op) and not low) or _class(op) == LOOKUP):
                 inputs.append(insert(source, "DequantizeLinear", "dequantize"))
             else:
                 inputs.append(name)
@@ -218,9 +216,9 @@ def _converted(ops: list[Op], ranges: str) -> list[Op]:
             operands = sum(emits.get(n, "wide") == "low" for n in op.inputs)
             if not op.contraction and not _moves(op) and (op.kind == "Add" or not op.attribute(RIDES)) and operands:
                 marks[LOW_IN] = float(operands)
-        if emits[op.name] == "any" and wanted[op.name]:
+        if emits[op.name] == "any" and low_readers[op.name]:
             marks[LOW_OUT] = 1.0
-        if low or (emits[op.name] == "any" and wanted[op.name] and marks.get(LOW_IN)):
+        if low or (emits[op.name] == "any" and low_readers[op.name] and marks.get(LOW_IN)):
             marks[LOW] = 1.0
         out.append(_with(reader, **marks) if marks else reader)
     return out
@@ -233,15 +231,15 @@ def _broadcast(ops: list[Op], share: float, single: bool) -> list[Op]:
         tables = round(op.layers * share)
         if op.kind == "EmbeddingBag" and tables:
             rows, layers = (op.gather_rows * tables, 1) if single else (op.gather_rows, tables)
-            sent = move(f"{op.name}-broadcast", "Tile", Dim(rows.coef), group=op.group, writes=rows, layers=layers)
-            out.append(replace(sent, quantisable=False))
-            out.append(replace(op, inputs=(*op.inputs, sent.name)))
+            copy = move(f"{op.name}-broadcast", "Tile", Dim(rows.coef), group=op.group, writes=rows, layers=layers)
+            out.append(replace(copy, quantisable=False))
+            out.append(replace(op, inputs=(*op.inputs, copy.name)))
         else:
             out.append(op)
     return out
 
 
-def _decoded(ops: list[Op], work: float, on_host: bool, elements: Dim) -> list[Op]:
+def _with_decoder(ops: list[Op], work: float, on_host: bool, elements: Dim) -> list[Op]:
     """Video decoding in front: `work` operations of the host, or pixels of a decoder, for each clip."""
     decode = Op(
         name="decode",
@@ -276,7 +274,7 @@ def as_run(graph: Graph, low: bool, on: frozenset[str], share: float = 0.0, deco
     for phase in graph.phases:
         ops = list(phase.ops)
         if decode > 0 and graph.unit == "clip":
-            ops = _decoded(ops, decode, "hardware-decode" not in on, graph.input_elements)
+            ops = _with_decoder(ops, decode, "hardware-decode" not in on, graph.input_elements)
         if "host-embedding" in on:
             ops = [_with(op, **{HOSTED: 1.0}) if op.group == "embedding" and not op.contraction else op for op in ops]
         clip = any(op.attribute("kernel_t") > 1 for op in ops)
@@ -285,9 +283,9 @@ def as_run(graph: Graph, low: bool, on: frozenset[str], share: float = 0.0, deco
         if "broadcast-on-card" in on:
             ops = _broadcast(ops, share, "one-broadcast" in on)
         if "fuse" in on and not clip:
-            ops = _fused(ops, "fuse-sums" in on)
+            ops = _fuse(ops, "fuse-sums" in on)
         if low:
-            ops = _converted(ops, ranges)
+            ops = _with_conversions(ops, ranges)
         phases.append(replace(phase, ops=tuple(ops)))
     return replace(graph, phases=tuple(phases))
 
@@ -295,11 +293,11 @@ def as_run(graph: Graph, low: bool, on: frozenset[str], share: float = 0.0, deco
 def lower(device: Device, graph: Graph, format: str, switches: Mapping[str, bool], model: Mapping[str, float]) -> Graph:
     """`as_run` for a scenario's precision and switches; ScenarioError for a larger array than its multipliers."""
     assert device.card is not None, device.id
-    most, array = max(n.si for n in device.card.mac_per_cycle.values()), model["array_depth"] * model["array_filters"]
-    if array > larger(most, ASSUMED_ARRAY):
+    macs, array = max(n.si for n in device.card.mac_per_cycle.values()), model["array_depth"] * model["array_filters"]
+    if array > larger(macs, ASSUMED_ARRAY):
         raise ScenarioError(
             f"model.array_depth is {model['array_depth']:g} and model.array_filters {model['array_filters']:g}: "
-            f"a core of {device.name} has {most:g} multipliers at most, fewer than their product"
+            f"a core of {device.name} has {macs:g} multipliers at most, fewer than their product"
         )
     on, decode = frozenset(name for name in _READ + _RANGES if switches[name]), 0.0
     if "hardware-decode" in on:

@@ -35,7 +35,7 @@ def padded_length(mean: float, spread: float, batch: float, lengths: tuple[float
     return result
 
 
-def padded(switches: Mapping[str, bool]) -> Callable[[Mapping[str, float], float, float], float] | None:
+def padding(switches: Mapping[str, bool]) -> Callable[[Mapping[str, float], float, float], float] | None:
     """Mean padded length as a function of model, mean length and batch; None where sentences are not padded.
 
     Lengths in [tokens].

@@ -114,15 +114,15 @@ def unit_of(op: Op, switches: Mapping[str, bool]) -> str:
 
 
 @remembered(lambda job: (id(job.phase), id(job.ops)))
-def _others(job: Job) -> tuple[Op, ...]:
+def _peer_ops(job: Job) -> tuple[Op, ...]:
     """Operators of a job's phase that it leaves to other jobs of the same card."""
-    mine = {op.name for op in job.ops}
-    return tuple(op for op in job.phase.ops if op.name not in mine and unit_of(op, job.switches) == "device")
+    names = {op.name for op in job.ops}
+    return tuple(op for op in job.phase.ops if op.name not in names and unit_of(op, job.switches) == "device")
 
 
 def _beside(job: Job) -> Job:
     """The job of those: on each card whole, or its share where dense layers are sharded."""
-    return replace(job, ops=_others(job), ways=job.ways if job.switches["shard-fc"] else 1)
+    return replace(job, ops=_peer_ops(job), ways=job.ways if job.switches["shard-fc"] else 1)
 
 
 @remembered(lambda job: job.whole_key)
@@ -136,20 +136,20 @@ def place(job: Job) -> tuple[Fit, ...]:
     need = footprint(job, wide=wide_format(job.device, job.format), table_bits=table_bits(job))
     far, near = levels(job.device)
     holds = "tables, weights and activations" if need.tables else "weights and activations"
-    spilled = 0.0
+    overflow = 0.0
     if job.switches["nvm-tier"]:
-        tables, _, each = beyond(job)
-        spilled = tables * each / job.ways  # whole tables
-    fits = [Fit(far.name, far.role, need.total - spilled, far.capacity.si, holds, state_bytes=need.state)]
+        tables, _, table_bytes = beyond(job)
+        overflow = tables * table_bytes / job.ways  # whole tables
+    fits = [Fit(far.name, far.role, need.total - overflow, far.capacity.si, holds, state_bytes=need.state)]
     if job.switches["nvm-tier"] and need.tables:
-        fits.append(Fit("nvm", "offchip", spilled, job.model["nvm_capacity"], "tables that LPDDR can't hold"))
+        fits.append(Fit("nvm", "offchip", overflow, job.model["nvm_capacity"], "tables that LPDDR can't hold"))
     if near:
         dense, room = need.weights + need.activations, onchip_bytes(job.device, partition_of(job))
         fits.append(Fit("sram and cache", "onchip", dense, room, "dense weights and activations", required=False))
-    size, own = BITS[wide_format(job.device, job.format)] / 8, core_bytes(job.device)
+    size, core_room = BITS[wide_format(job.device, job.format)] / 8, core_bytes(job.device)
     block = 4.0 * TILE * job.model["array_depth"] * size
-    if isinstance(own, Column) or 0.0 < own < block:
-        fits.append(Fit("core memory", "onchip", block, own, "blocks of both operands of a product, each twice,"))
+    if isinstance(core_room, Column) or 0.0 < core_room < block:
+        fits.append(Fit("core memory", "onchip", block, core_room, "blocks of both operands of a product, each twice,"))
     return tuple(fits)
 
 
@@ -159,9 +159,9 @@ def beyond(job: Job) -> tuple[int, int, float]:
     bags = [op for op in job.ops if op.kind == "EmbeddingBag"]
     if not bags or not job.switches["nvm-tier"]:
         return 0, sum(op.layers for op in bags), 0.0
-    each = bags[0].stored * table_bits(job) / 8
+    table_bytes = bags[0].stored * table_bits(job) / 8
     beside = _beside(job)
-    others = footprint(beside, wide=wide_format(job.device, job.format)).total if beside.ops else 0.0
-    room = max(0.0, levels(job.device)[0].capacity.si - (need.total - need.tables) - others)
+    beside_bytes = footprint(beside, wide=wide_format(job.device, job.format)).total if beside.ops else 0.0
+    room = max(0.0, levels(job.device)[0].capacity.si - (need.total - need.tables) - beside_bytes)
     tables = bags[0].layers
-    return max(0, tables - int(room // each) * job.ways), tables, each
+    return max(0, tables - int(room // table_bytes) * job.ways), tables, table_bytes

@@ -22,56 +22,56 @@ _FEW = 32  # designs up to which what only many need is not compiled
 
 
 @kernel
-def _cut_alike(design, other):
+def _cut_alike(design, peer):
     """Whether two demands are of operators in as many pieces, on the same units."""
     for j in range(design.shape[0]):
-        if design[j, D.PIECES] != other[j, D.PIECES] or (design[j, D.HOST_OPS] > 0.0) != (other[j, D.HOST_OPS] > 0.0):
+        if design[j, D.PIECES] != peer[j, D.PIECES] or (design[j, D.HOST_OPS] > 0.0) != (peer[j, D.HOST_OPS] > 0.0):
             return False
-        if (design[j, D.PIXELS] > 0.0) != (other[j, D.PIXELS] > 0.0):
+        if (design[j, D.PIXELS] > 0.0) != (peer[j, D.PIXELS] > 0.0):
             return False
     return True
 
 
 @kernel
-def _ask_on(start, most, count, tables, sizes, each, rec, asked, sides, search):
-    """Puts what designs from ``start`` on ask into ``asked``, ``most`` at most, where ``count`` are.
+def _ask_on(start, limit, count, tables, sizes, designs, rec, demand, sides, search):
+    """Puts what designs from ``start`` on ask into ``demand``, ``limit`` at most, where ``count`` are.
 
     Returns how many then are cut up alike, and how many behind them otherwise: one or none.
     """
     table, traits, _, _, lookups, lists = tables
     size = np.empty(SIZES)
-    while count < most and (count == 0 or _cut_alike(asked[0], asked[count - 1])):
+    while count < limit and (count == 0 or _cut_alike(demand[0], demand[count - 1])):
         at = start + count
-        if each[F.cores, at] != each[F.cores, start] or each[F.ranked, at] != each[F.ranked, start]:
+        if designs[F.cores, at] != designs[F.cores, start] or designs[F.ranked, at] != designs[F.ranked, start]:
             break
         for f in range(rec.shape[0]):
-            rec[f] = each[f, at]
+            rec[f] = designs[f, at]
         for s in range(SIZES):
             size[s] = sizes[s, at]
-        D.ask(table, traits, lookups, lists, size, rec, asked[count], sides, search)
+        D.ask(table, traits, lookups, lists, size, rec, demand[count], sides, search)
         count += 1
-    other = 0 if _cut_alike(asked[0], asked[count - 1]) else 1
-    return count - other, other
+    pending = 0 if _cut_alike(demand[0], demand[count - 1]) else 1
+    return count - pending, pending
 
 
 @kernel
-def _add_joules(start, end, count, each, rec, asked, spent, totals):
+def _add_joules(start, end, count, designs, rec, demand, op_joules, totals):
     """Adds what the designs start..end spend to ``totals``; from the first ``count`` of them on all ask the same."""
     for at in range(start, end):
         if at < start + count:
             for f in range(rec.shape[0]):
-                rec[f] = each[f, at]
-            spend(asked[at - start], rec, spent)
-        for j in range(spent.shape[0]):
-            totals[6, at] += spent[j]
+                rec[f] = designs[f, at]
+            spend(demand[at - start], rec, op_joules)
+        for j in range(op_joules.shape[0]):
+            totals[6, at] += op_joules[j]
 
 
 def price_points(lo: int, hi: int, rows: np.ndarray, times: np.ndarray, *inputs: Any) -> None:
     """Times of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`. [s]"""
     *tables, _, sizes, (first, fields, values), totals = inputs
-    own, rooms = totals[:, lo:hi].copy(), _rooms(len(tables[0]))
-    _fill(tuple(tables), sizes[:, lo:hi].copy(), (first, fields, values[:, lo:hi]), own, rooms, np.zeros((0, 6)))
-    totals[:, lo:hi] = own
+    sums, rooms = totals[:, lo:hi].copy(), _rooms(len(tables[0]))
+    _fill(tuple(tables), sizes[:, lo:hi].copy(), (first, fields, values[:, lo:hi]), sums, rooms, np.zeros((0, 6)))
+    totals[:, lo:hi] = sums
 
 
 def _fill(
@@ -86,30 +86,30 @@ def _fill(
 
     Designs in a row that ask the same of the card are scheduled together, and so are those that ask for other amounts.
     """
-    (table, traits, waits, needs, *lists), (asked, sides, room), n = tables, rooms, sizes.shape[1]
-    each = np.repeat(record[0][:, None], n, axis=1)
-    each[record[1]] = record[2]
-    mapping, few = len(each) - len(S), n <= _FEW
-    search = True if (each[F.search] > 0.0).any() else None  # else not compiled
-    read = np.concatenate([sizes, each[:mapping]])
+    (table, traits, waits, needs, *lists), (demand, sides, room), n = tables, rooms, sizes.shape[1]
+    designs = np.repeat(record[0][:, None], n, axis=1)
+    designs[record[1]] = record[2]
+    mapping, small = len(designs) - len(S), n <= _FEW
+    search = True if (designs[F.search] > 0.0).any() else None  # else not compiled
+    read = np.concatenate([sizes, designs[:mapping]])
     ends = np.append(np.flatnonzero((read[:, 1:] != read[:, :-1]).any(axis=0)) + 1, n)
-    joules, spent = body_of(_add_joules) if few else _add_joules, room[SHARE, : len(table)]
-    rec, start, other = np.empty(mapping), 0, 0
+    joules, op_joules = body_of(_add_joules) if small else _add_joules, room[SHARE, : len(table)]
+    rec, start, pending = np.empty(mapping), 0, 0
     while start < n:
         end, count = int(ends[np.searchsorted(ends, start, side="right")]), 1
-        if few:
-            ask = each[:mapping, start].copy()
-            body_of(D.ask)(table, traits, *lists, sizes[:, start].copy(), ask, asked[0], sides, search)
+        if small:
+            ask = designs[:mapping, start].copy()
+            body_of(D.ask)(table, traits, *lists, sizes[:, start].copy(), ask, demand[0], sides, search)
         else:
-            most = 1 if end > start + 1 else min(LANES, n - start)
-            count, other = _ask_on(start, most, other, tables, sizes, each, rec, asked, sides, search)
+            limit = 1 if end > start + 1 else min(LANES, n - start)
+            count, pending = _ask_on(start, limit, pending, tables, sizes, designs, rec, demand, sides, search)
             end = max(end, start + count)
         if len(totals) > len(RESOURCES):
-            joules(start, end, count, each, rec, asked, spent, totals)
-        cores, ranked = int(each[F.cores, start]), bool(each[F.ranked, start] > 0.0)
-        supply_block(start, end, asked[:count], waits, needs, cores, ranked, each[mapping:], totals, room, out)
-        if other:  # asked already, and cut up otherwise
-            asked[0] = asked[count]
+            joules(start, end, count, designs, rec, demand, op_joules, totals)
+        cores, by_rank = int(designs[F.cores, start]), bool(designs[F.ranked, start] > 0.0)
+        supply_block(start, end, demand[:count], waits, needs, cores, by_rank, designs[mapping:], totals, room, out)
+        if pending:  # asked already, and cut up otherwise
+            demand[0] = demand[count]
         start = end
 
 
@@ -124,30 +124,30 @@ class CoreSchedule:
 
     Attributes
     ----------
-    asked : `engine.devices.card.demand`, for one execution. [FLOP], [B] and counts
+    demand : `engine.devices.card.demand`, for one execution. [FLOP], [B] and counts
     sides : what a search of tilings reads of each product.
     seconds : (n_ops, 6) by resource, executions multiplied in. [s]
     piece, start : of a piece on its core, and of its starts. [s]
-    begin, end, held : from the start of the operator's segment; core-seconds. [s]
+    begin, end, core_s : from the start of the operator's segment; core-seconds. [s]
     """
 
-    asked: np.ndarray
+    demand: np.ndarray
     sides: np.ndarray
     seconds: np.ndarray
     piece: np.ndarray
     start: np.ndarray
-    held: np.ndarray
+    core_s: np.ndarray
     begin: np.ndarray
     end: np.ndarray
 
 
-def placed(tables: tuple[np.ndarray, ...], sizes: tuple[float, ...], record: Sequence[float]) -> CoreSchedule:
+def core_schedule(tables: tuple[np.ndarray, ...], sizes: tuple[float, ...], record: Sequence[float]) -> CoreSchedule:
     """The pass of one design, of `Compiled.tables` and `Compiled.record`. An estimate."""
-    seconds, (asked, sides, room) = np.zeros((len(tables[0]), 6)), _rooms(len(tables[0]))
+    seconds, (demand, sides, room) = np.zeros((len(tables[0]), 6)), _rooms(len(tables[0]))
     at = np.array(sizes, dtype=np.float64).reshape(-1, 1)
-    _fill(tables, at, records([record]), np.zeros((6, 1)), (asked, sides, room), seconds)
-    own = room[:, LANES - 1 :: LANES]
-    return CoreSchedule(asked[0], sides, seconds, *own[[PIECE, START, WORK, BEGIN, END]])
+    _fill(tables, at, records([record]), np.zeros((6, 1)), (demand, sides, room), seconds)
+    marks = room[:, LANES - 1 :: LANES]
+    return CoreSchedule(demand[0], sides, seconds, *marks[[PIECE, START, WORK, BEGIN, END]])
 
 
 SHOWN = 400  # bars of a report's timeline
@@ -155,10 +155,10 @@ SHOWN = 400  # bars of a report's timeline
 
 def bars_of(job: Job, cores: int, run: CoreSchedule) -> tuple[tuple[Span, ...], str]:
     """Bars of the segment of the pass that takes longest, the longest ops of it."""
-    asked, seconds = run.asked, run.seconds
-    groups = asked[:, D.SEGMENT].astype(int)
-    chosen = int(np.bincount(groups, seconds.sum(axis=1)).argmax())
-    rows = np.flatnonzero((groups == chosen) & (run.end > run.begin))
+    work, seconds = run.demand, run.seconds
+    groups = work[:, D.SEGMENT].astype(int)
+    segment = int(np.bincount(groups, seconds.sum(axis=1)).argmax())
+    rows = np.flatnonzero((groups == segment) & (run.end > run.begin))
     if len(rows) > SHOWN:
         rows = np.sort(rows[np.argsort(run.begin[rows] - run.end[rows], kind="stable")[:SHOWN]])
     busiest_of = seconds.argmax(axis=1)
@@ -171,8 +171,8 @@ def bars_of(job: Job, cores: int, run: CoreSchedule) -> tuple[tuple[Span, ...], 
             RESOURCES[busiest_of[j]],
         )
         for j, pieces, begin, end in zip(
-            rows.tolist(), asked[rows, D.PIECES].tolist(), run.begin[rows].tolist(), run.end[rows].tolist(), strict=True
+            rows.tolist(), work[rows, D.PIECES].tolist(), run.begin[rows].tolist(), run.end[rows].tolist(), strict=True
         )
     )
-    layers = int(asked[rows[0], D.RUNS]) if len(rows) else 1
+    layers = int(work[rows[0], D.RUNS]) if len(rows) else 1
     return bars, f"one of {layers} layers" if layers > 1 else job.phase.name

@@ -79,12 +79,12 @@ def _ranks(low, high, piece, far, first, needs, rank):
     for j in range(low, high):
         store(rank, j * LANES, spread(0.0))
     for j in range(high - 1, low - 1, -1):
-        own = load(rank, j * LANES) + larger(load(piece, j * LANES), load(far, j * LANES))
-        store(rank, j * LANES, own)
+        path = load(rank, j * LANES) + larger(load(piece, j * LANES), load(far, j * LANES))
+        store(rank, j * LANES, path)
         for e in range(first[j], first[j + 1]):
             i = needs[e]
             if low <= i < high:
-                store(rank, i * LANES, larger(load(rank, i * LANES), own))
+                store(rank, i * LANES, larger(load(rank, i * LANES), path))
 
 
 @kernel
@@ -92,12 +92,12 @@ def _by_rank(low, high, rank, lane, order):
     """Puts ``order[low:high]`` in the order in which a point takes its ops, from one that is nearly right."""
     for i in range(low + 1, high):
         j = order[i]
-        own = rank[j * LANES + lane]
+        path = rank[j * LANES + lane]
         at = i
         while at > low:
             before = order[at - 1]
-            other = rank[before * LANES + lane]
-            if other > own or (other == own and before < j):
+            rival = rank[before * LANES + lane]
+            if rival > path or (rival == path and before < j):
                 break
             order[at] = before
             at -= 1
@@ -116,10 +116,10 @@ def _same_order(low, high, rank, order):
 
 
 @kernel
-def _place(low, high, order, mask, demand, piece, far, first, needs, cores, ranked, marks, work, free, makespan):
+def _place(low, high, order, mask, demand, piece, far, first, needs, cores, sort, marks, work, free, makespan):
     """Places ops low..high in that order, of the points in the mask; LPDDR serves one op after the other.
 
-    Fills ``marks``, begin and end of each op, ``work`` and ``makespan``. ``free`` is a ring: where cores are ranked,
+    Fills ``marks``, begin and end of each op, ``work`` and ``makespan``. ``free`` is a ring: where `sort` says so,
     their free times in order from ``head`` on; else each core's own.
     """
     zero = spread(0.0)
@@ -136,41 +136,41 @@ def _place(low, high, order, mask, demand, piece, far, first, needs, cores, rank
         begin, end, total = ready, ready, zero
         pieces = int(_first(demand, j, D.PIECES))
         if pieces > 0:
-            own, arrived = load(piece, j * LANES), zero
+            length, arrival = load(piece, j * LANES), zero
             wait = load(far, j * LANES)
-            asked = above(wait, zero)
-            if asked != 0:
-                channel = chosen(asked, larger(channel, ready) + wait, channel)
-                arrived = chosen(asked, channel, zero)
+            reads = above(wait, zero)
+            if reads != 0:
+                channel = chosen(reads, larger(channel, ready) + wait, channel)
+                arrival = chosen(reads, channel, zero)
             begin = larger(ready, load(free, head * LANES))
-            end = larger(begin + own, arrived)
+            end = larger(begin + length, arrival)
             last = load(free, (head - 1 if head > 0 else cores - 1) * LANES)
-            if not ranked or (pieces <= cores and (at_least(end, last) & mask) == mask):
+            if not sort or (pieces <= cores and (at_least(end, last) & mask) == mask):
                 # in turn; of cores in order who goes first is free last again
                 total = end - begin
                 store(free, head * LANES, end)
                 head = head + 1 if head + 1 < cores else 0
                 for _ in range(1, pieces):
-                    started = larger(ready, load(free, head * LANES))
-                    done = larger(started + own, arrived)
-                    store(free, head * LANES, done)
+                    start = larger(ready, load(free, head * LANES))
+                    finish = larger(start + length, arrival)
+                    store(free, head * LANES, finish)
                     head = head + 1 if head + 1 < cores else 0
-                    total = total + (done - started)
-                    begin, end = smaller(begin, started), larger(end, done)
+                    total = total + (finish - start)
+                    begin, end = smaller(begin, start), larger(end, finish)
             else:
                 for _ in range(pieces):
-                    started = larger(ready, load(free, head * LANES))
-                    done = larger(started + own, arrived)
-                    total = total + (done - started)
-                    end = larger(end, done)
+                    start = larger(ready, load(free, head * LANES))
+                    finish = larger(start + length, arrival)
+                    total = total + (finish - start)
+                    end = larger(end, finish)
                     at = head
                     for _ in range(1, cores):
                         beyond = at + 1 if at + 1 < cores else 0
-                        other = load(free, beyond * LANES)
-                        store(free, at * LANES, smaller(other, done))
-                        done = larger(other, done)
+                        later = load(free, beyond * LANES)
+                        store(free, at * LANES, smaller(later, finish))
+                        finish = larger(later, finish)
                         at = beyond
-                    store(free, at * LANES, done)
+                    store(free, at * LANES, finish)
         longest = larger(longest, end)
         store(marks, 2 * j * LANES, chosen(mask, begin, load(marks, 2 * j * LANES)))
         store(marks, (2 * j + 1) * LANES, chosen(mask, end, load(marks, (2 * j + 1) * LANES)))
@@ -243,24 +243,24 @@ def _share(low, high, events, mask, demand, marks, work, makespan, cores, share,
         lanes &= above(busy, zero)
         for q in range(running):
             j = active[q]
-            own = span * load(work, j * LANES) / (load(marks, (2 * j + 1) * LANES) - load(marks, 2 * j * LANES)) / busy
-            own = chosen(lanes & lasting[j], own, zero)
-            store(part, j * LANES, load(part, j * LANES) + own)
-            total = total + own
+            use = span * load(work, j * LANES) / (load(marks, (2 * j + 1) * LANES) - load(marks, 2 * j * LANES)) / busy
+            use = chosen(lanes & lasting[j], use, zero)
+            store(part, j * LANES, load(part, j * LANES) + use)
+            total = total + use
     scale = chosen(above(total, zero), load(makespan, 0) / total, zero)
     missing, spare = zero, zero
     for j in range(low, high):
-        own = load(part, j * LANES) * scale
-        least = chosen(lasting[j], load(work, j * LANES) / spread(float(cores)), zero)
-        missing = missing + larger(least - own, zero)
-        spare = spare + larger(own - least, zero)
-        store(part, j * LANES, own)
-        store(share, j * LANES, least)
+        use = load(part, j * LANES) * scale
+        floor = chosen(lasting[j], load(work, j * LANES) / spread(float(cores)), zero)
+        missing = missing + larger(floor - use, zero)
+        spare = spare + larger(use - floor, zero)
+        store(part, j * LANES, use)
+        store(share, j * LANES, floor)
     cut = chosen(above(spare, zero), missing / spare, zero)
     for j in range(low, high):
-        own, least = load(part, j * LANES), load(share, j * LANES)
-        own = larger(own, least) - larger(own - least, zero) * cut
-        store(wall, j * LANES, chosen(mask, own, load(wall, j * LANES)))
+        use, floor = load(part, j * LANES), load(share, j * LANES)
+        use = larger(use, floor) - larger(use - floor, zero) * cut
+        store(wall, j * LANES, chosen(mask, use, load(wall, j * LANES)))
 
 
 @kernel
@@ -279,21 +279,21 @@ def _add_up(low, high, demand, rates, piece, far, start, wall, sums):
             compute = compute + runs * _of(demand, j, D.PIXELS) * load(rates, S.pixel_s * LANES)
         elif _first(demand, j, D.PIECES) > 0.0:
             at = j * LANES
-            own, began, whole = load(piece, at), load(start, at), runs * load(wall, at)
-            busy = own - began
+            length, began, whole = load(piece, at), load(start, at), runs * load(wall, at)
+            busy = length - began
             port = _of(demand, j, D.PORT) * load(rates, S.port_s * LANES)
             port = larger(port, _of(demand, j, D.SRAM) * load(rates, S.sram_s * LANES))
             port = port * _of(demand, j, D.SKEW) / spread(max(_first(demand, j, D.PIECES), 1.0))
-            late = above(load(far, at), own)
-            lanes = above(own, zero) & ~late
-            moved = at_least(port, busy)
+            late = above(load(far, at), length)
+            lanes = above(length, zero) & ~late
+            port_bound = at_least(port, busy)
             beyond = at_least(_outside(demand, rates, j), load(far, at))
             offchip = offchip + chosen(late & beyond, whole, zero)
             onchip = onchip + chosen(late & ~beyond, whole, zero)
-            overhead = overhead + chosen(lanes, whole * began / own, zero)
-            worked = whole * busy / own
-            onchip = onchip + chosen(lanes & moved, worked, zero)
-            compute = compute + chosen(lanes & ~moved, worked, zero)
+            overhead = overhead + chosen(lanes, whole * began / length, zero)
+            working = whole * busy / length
+            onchip = onchip + chosen(lanes & port_bound, working, zero)
+            compute = compute + chosen(lanes & ~port_bound, working, zero)
     store(sums, 0, compute)
     store(sums, LANES, offchip)
     store(sums, 2 * LANES, onchip)
@@ -311,26 +311,26 @@ def _lowest(mask):
 
 
 @kernel
-def _put(asked, start, demand):
+def _spread_demand(demands, start, demand):
     """Puts the demands of eight points side by side, the last one's again where there are fewer."""
-    last = asked.shape[0] - 1
-    for j in range(asked.shape[1]):
+    last = demands.shape[0] - 1
+    for j in range(demands.shape[1]):
         for c in range(D.DEMANDS):
             at = (j * D.DEMANDS + c) * LANES
-            store(demand, at, spread(asked[last, j, c]))
+            store(demand, at, spread(demands[last, j, c]))
             for lane in range(min(LANES, last - start)):
-                demand[at + lane] = asked[start + lane, j, c]
+                demand[at + lane] = demands[start + lane, j, c]
 
 
 @kernel
-def supply_block(lo, hi, asked, first, needs, cores, ranked, supply, totals, room, out):
+def supply_block(lo, hi, demands, first, needs, cores, sort, supply, totals, room, out):
     """Times of a pass at design points lo..hi: adds the seconds of all ops by resource to ``totals`` (6, n_points).
 
-    ``asked`` (1 or hi - lo, n_ops, DEMANDS) is the demand of all of them, or of each; they are cut up alike. ``room``
+    ``demands`` (1 or hi - lo, n_ops, DEMANDS) are those of all of them, or of each; they are cut up alike. ``room``
     (ROOM, n_ops * LANES) has the schedule of the last points, see `CoreSchedule`; ``out`` (n_ops or 0, 6) takes the
     seconds of each op at the last point, executions multiplied in. [s]
     """
-    n = asked.shape[1]
+    n = demands.shape[1]
     demand = np.empty(n * D.DEMANDS * LANES)
     piece, far, start, wall, rank = room[PIECE], room[FAR], room[START], room[WALL], room[RANK]
     work, share, part, marks = room[WORK], room[SHARE], room[PART], np.empty(2 * n * LANES)
@@ -342,8 +342,8 @@ def supply_block(lo, hi, asked, first, needs, cores, ranked, supply, totals, roo
         order[j >> 1] = j >> 1
         events[j] = j
     for point in range(lo, hi, LANES):
-        if point == lo or asked.shape[0] > 1:
-            _put(asked, point - lo, demand)
+        if point == lo or demands.shape[0] > 1:
+            _spread_demand(demands, point - lo, demand)
         for lane in range(LANES):
             at = min(point + lane, hi - 1)  # the last point once more where there are fewer
             for r in range(supply.shape[0]):
@@ -354,29 +354,29 @@ def supply_block(lo, hi, asked, first, needs, cores, ranked, supply, totals, roo
         low = 0
         while low < n:
             high = low + 1
-            while high < n and asked[0, high, D.SEGMENT] == asked[0, low, D.SEGMENT]:
+            while high < n and demands[0, high, D.SEGMENT] == demands[0, low, D.SEGMENT]:
                 high += 1
-            if ranked:
+            if sort:
                 _ranks(low, high, piece, far, first, needs, rank)
-            left = ALL
-            while left != 0:
-                mask, lane = left, _lowest(left)
-                if ranked:
+            pending = ALL
+            while pending != 0:
+                mask, lane = pending, _lowest(pending)
+                if sort:
                     _by_rank(low, high, rank, lane, order)
-                    mask = 1 << lane | left & _same_order(low, high, rank, order)
+                    mask = 1 << lane | pending & _same_order(low, high, rank, order)
                 _place(
-                    low, high, order, mask, demand, piece, far, first, needs, cores, ranked, marks, work, free, makespan
+                    low, high, order, mask, demand, piece, far, first, needs, cores, sort, marks, work, free, makespan
                 )
-                left &= ~mask
-            left = ALL
-            while left != 0:
-                lane = _lowest(left)
+                pending &= ~mask
+            pending = ALL
+            while pending != 0:
+                lane = _lowest(pending)
                 _by_time(low, high, marks, lane, events)
-                mask = 1 << lane | left & _same_time(low, high, marks, events)
+                mask = 1 << lane | pending & _same_time(low, high, marks, events)
                 _share(
                     low, high, events, mask, demand, marks, work, makespan, cores, share, lasting, active, part, wall
                 )
-                left &= ~mask
+                pending &= ~mask
             low = high
         _add_up(0, n, demand, rates, piece, far, start, wall, sums)
         for lane in range(min(LANES, hi - point)):

@@ -38,15 +38,15 @@ def _line_s(job: Job) -> float:
     many others outstanding. Lines are dealt to the channels in turn, requests to banks by chance.
     """
     far, _ = levels(job.device)
-    carried = line_bytes(far) * _byte_s(job)
+    transfer_s = line_bytes(far) * _byte_s(job)
     if far.bandwidth is None or far.channel is None or far.banks is None or far.row_cycle is None:
-        return carried
+        return transfer_s
     channels = far.bandwidth.si / far.channel.si
     waiting = job.model["outstanding"] * cores_of(job)
     banks = one_by_one(_busy_banks, far.banks.si, waiting * job.streams / channels)
-    opened = job.streams * far.row_cycle.si / (banks * channels * job.model["offchip_efficiency"])
+    row_s = job.streams * far.row_cycle.si / (banks * channels * job.model["offchip_efficiency"])
     latency = far.latency.si if far.latency is not None else 0.0
-    return larger(larger(carried, opened), latency / waiting)
+    return larger(larger(transfer_s, row_s), latency / waiting)
 
 
 @remembered(lambda job: job.key)

@@ -27,16 +27,16 @@ TILE = 32.0  # assumed: rows and filters that go to a core together, and whose s
 
 
 @kernel
-def _spans(axis, most):
-    """Pixels along an axis of an image that its parts read, all parts together, by their number up to ``most``.
+def _spans(axis, limit):
+    """Pixels along an axis of an image that its parts read, all parts together, by their number up to ``limit``.
 
     Two parts that meet share what a window is longer than a step, but for what lies outside of the image.
     """
     out, window, step, pad = axis[OUT], axis[WINDOW], axis[STEP], axis[PAD]
     beyond = window - step - pad - axis[EXTENT]
-    result = np.empty(most + 1)
+    result = np.empty(limit + 1)
     result[0] = result[1] = min(axis[EXTENT], (out - 1.0) * step + window - pad)
-    for parts in range(2, most + 1):
+    for parts in range(2, limit + 1):
         result[parts] = result[1] + (parts - 1.0) * max(0.0, window - step)
         for part in range(1, parts if window > step else 1):
             before = max(0.0, pad - np.floor(part * out / parts) * step)
@@ -48,7 +48,7 @@ def _spans(axis, most):
 
 
 @kernel
-def halos(windows, rows, most):
+def halos(windows, rows, limit):
     """How much of A so many blocks of rows read together, over what one block of all of them reads. [-]
 
     Of all cuts of each image into at least as many boxes the one that reads least: so more blocks never read less.
@@ -57,35 +57,35 @@ def halos(windows, rows, most):
     Parameters
     ----------
     windows : (AXES * AXIS,) what the rows are windows on, zeros where they share no pixels: see `OUT`. [pixels]
-    rows : windows of all images; most : blocks up to which they are counted. Returns (most + 1,) or a single 1.0.
+    rows : windows of all images; limit : blocks up to which they are counted. Returns (limit + 1,) or a single 1.0.
     """
     places = windows[OUT] * windows[AXIS + OUT] * windows[2 * AXIS + OUT]
     if places == 0.0:
         return np.ones(1)
-    result, images = np.ones(most + 1), rows / places
-    if most < 2:
+    result, images = np.ones(limit + 1), rows / places
+    if limit < 2:
         return result
-    each = int(min(np.ceil(most / images), places))
+    last = int(min(np.ceil(limit / images), places))
     long, high, wide = (
-        int(min(windows[OUT], each)), int(min(windows[AXIS + OUT], each)), int(min(windows[2 * AXIS + OUT], each))
+        int(min(windows[OUT], last)), int(min(windows[AXIS + OUT], last)), int(min(windows[2 * AXIS + OUT], last))
     )  # fmt: skip
     times, heights, widths = (
         _spans(windows[:AXIS], long), _spans(windows[AXIS:], high), _spans(windows[2 * AXIS :], wide)
     )  # fmt: skip
-    least = np.full(each + 2, np.inf)
+    lowest = np.full(last + 2, np.inf)
     for t in range(1, long + 1):
-        for y in range(1, min(high, (each + t - 1) // t) + 1):
-            for x in range(1, min(wide, (each + t * y - 1) // (t * y)) + 1):
-                boxes = min(t * y * x, each)
-                least[boxes] = min(least[boxes], times[t] * heights[y] * widths[x])
-    least[each + 1] = least[each]
-    for boxes in range(each - 1, 0, -1):
-        least[boxes] = min(least[boxes], least[boxes + 1])
-    least[0] = least[1]
-    for blocks in range(2, most + 1):
-        share = min(blocks / images, 1.0 * each)
+        for y in range(1, min(high, (last + t - 1) // t) + 1):
+            for x in range(1, min(wide, (last + t * y - 1) // (t * y)) + 1):
+                boxes = min(t * y * x, last)
+                lowest[boxes] = min(lowest[boxes], times[t] * heights[y] * widths[x])
+    lowest[last + 1] = lowest[last]
+    for boxes in range(last - 1, 0, -1):
+        lowest[boxes] = min(lowest[boxes], lowest[boxes + 1])
+    lowest[0] = lowest[1]
+    for blocks in range(2, limit + 1):
+        share = min(blocks / images, 1.0 * last)
         whole = int(share)
-        result[blocks] = (least[whole] + (least[whole + 1] - least[whole]) * (share - whole)) / least[1]
+        result[blocks] = (lowest[whole] + (lowest[whole + 1] - lowest[whole]) * (share - whole)) / lowest[1]
     return result
 
 
@@ -98,15 +98,15 @@ def readers(a, b, groups, wide, high, pieces, halo):
     a, b : bytes of all rows and of all columns; groups, wide, high : groups, tiles of a group's columns and of its
         rows; halo : what so many cuts of the rows read of them, see `halos`.
     """
-    least, of_row, of_column = 1e300, 1.0, 1.0
+    lowest, of_row, of_column = 1e300, 1.0, 1.0
     cut = 1.0
     while cut <= min(pieces, groups * wide):
         down = np.ceil(pieces / cut)
         if down <= high:
             across = max(1.0, cut / groups)
-            moved = a * across * read(halo, down) + b * down
-            if moved < least:
-                least, of_row, of_column = moved, across, down
+            traffic = a * across * read(halo, down) + b * down
+            if traffic < lowest:
+                lowest, of_row, of_column = traffic, across, down
         cut += 1.0
     return of_row, of_column
 
@@ -124,9 +124,9 @@ def passes(a, b, memory):
 
 
 @kernel
-def _cut(side, halo, parts, each, memory):
+def _cut(side, halo, parts, size, memory):
     """How much of A parts of its rows of so many bytes read together that pass a memory in halves of it. [-]"""
-    blocks = min(parts * max(1.0, np.ceil(2.0 * each / memory)) if memory > 0.0 else parts, np.ceil(side[ROWS] / TILE))
+    blocks = min(parts * max(1.0, np.ceil(2.0 * size / memory)) if memory > 0.0 else parts, np.ceil(side[ROWS] / TILE))
     if blocks >= halo.shape[0] > 1:
         halo = halos(side[WINDOWS:], side[ROWS], int(blocks))
     return read(halo, blocks)
@@ -139,8 +139,8 @@ def by_size(side):
     wide, high = np.ceil(side[COLUMNS] / TILE), np.ceil(side[ROWS] / TILE)
     halo = halos(side[WINDOWS:], side[ROWS], int(min(high, side[PIECES])))
     across, down = readers(a, b, groups, wide, high, side[PIECES], halo)
-    own = max(side[PIECES], groups * down)  # pieces, of which each has rows and columns of one group
-    a_own, b_own = a * across * read(halo, down) / own, b * down / own
+    pieces = max(side[PIECES], groups * down)  # pieces, of which each has rows and columns of one group
+    a_own, b_own = a * across * read(halo, down) / pieces, b * down / pieces
     a_passes, b_passes = passes(a_own, b_own, side[SRAM])
     a_again, b_again = passes(a / groups, b / groups, side[SPACE])
     near = (
@@ -152,7 +152,7 @@ def by_size(side):
 
 
 @kernel
-def arranged(side):
+def tile_space(side):
     """A product as `engine.kernels.search.tilings.search` asks for it: its arguments up to the aim.
 
     Every core has a part: groups go to cores first, then columns and rows of each. Inner memories are the cores' own,
@@ -193,9 +193,9 @@ def arranged(side):
 
 
 @kernel
-def searched(side):
+def fastest_traffic(side):
     """Bytes that pass the cache, and those that pass LPDDR, of the tiling that takes least time. [B], [B]"""
-    tiles, halo, resident, where, room, copies, masks, cuts, volume, base, work, joule, second = arranged(side)
+    tiles, halo, resident, where, room, copies, masks, cuts, volume, base, work, joule, second = tile_space(side)
     best = np.zeros((1, len(MAPPING)))
     tiling, _ = search(
         tiles, halo, resident, where, room, copies, masks, cuts, volume, base, work, joule, second, 0, best, 0

@@ -222,7 +222,7 @@ class DeviceFamily:
     streamed_io: str | None = None  # format of inputs and outputs that cross the wire token by token; None: they wait
     lower: Callable[[Device, Graph, str, Mapping[str, bool], Mapping[str, float]], Graph] | None = None
     pins: Callable[[Device, str], tuple[float, float]] | None = None  # on-chip room [B], stored bits of a weight
-    padded: Callable[[Mapping[str, bool]], Callable[[Mapping[str, float], float, float], float] | None] | None = None
+    padding: Callable[[Mapping[str, bool]], Callable[[Mapping[str, float], float, float], float] | None] | None = None
     unit_of: Callable[[Op, Mapping[str, bool]], str] | None = None
     mixed: Callable[[Device, str], str] | None = None
     helps: Callable[[Job], tuple[tuple[str, float], ...]] | None = None

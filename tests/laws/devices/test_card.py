@@ -80,7 +80,7 @@ def test_the_compiler_adds_operators_and_changes_no_count(workload, low):
 def test_cores_are_never_over_committed_and_bars_end_with_the_pass(workload):
     one = job(workload)
     placed = family.schedule(one)
-    asked, seconds, spans = placed.asked, placed.seconds, np.stack([placed.begin, placed.end, placed.held], axis=1)
+    asked, seconds, spans = placed.demand, placed.seconds, np.stack([placed.begin, placed.end, placed.core_s], axis=1)
     cores = family.cores_of(one)
     assert 0 < family.utilisation(one) <= 1
     for group in np.unique(asked[:, D.SEGMENT]):
@@ -107,7 +107,7 @@ def test_rows_of_the_timeline_count_cores_in_words_that_agree():
 def test_an_op_starts_after_what_it_reads(workload):
     one = job(workload)
     placed = family.schedule(one)
-    asked, spans = placed.asked, np.stack([placed.begin, placed.end], axis=1)
+    asked, spans = placed.demand, np.stack([placed.begin, placed.end], axis=1)
     first, waits = family.needs(one.ops)
     for j in range(len(one.ops)):
         for i in waits[first[j] : first[j + 1]]:
@@ -117,7 +117,7 @@ def test_an_op_starts_after_what_it_reads(workload):
 
 def test_a_block_of_points_prices_each_as_alone():
     one = job("xlm-r-large")
-    asked, (first, waits) = family.schedule(one).asked, family.needs(one.ops)
+    asked, (first, waits) = family.schedule(one).demand, family.needs(one.ops)
     points = np.repeat(np.array(family.supply(one)).reshape(-1, 1), 5, axis=1)
     points[S.far_s] *= np.array([1, 0.5, 2, 4, 1])
     points[S.start_s] *= np.array([1, 1, 2, 1, 0])
@@ -148,7 +148,7 @@ def test_what_has_no_piece_for_every_core_is_never_slower_for_being_cut(workload
         one = replace(base, switches={**base.switches, "split-ops": cut})
         placed = family.schedule(one)
         ends.append(placed.piece)
-        pieces.append(placed.asked[:, D.PIECES])
+        pieces.append(placed.demand[:, D.PIECES])
     few = (pieces[0] > 0) & (pieces[0] < family.cores_of(base))
     assert few.any()
     assert (ends[0][few] <= ends[1][few]).all()

@@ -43,7 +43,7 @@ def test_one_design_compiles_neither_a_search_nor_what_puts_many_together(tmp_pa
     )
     made = set(told.stdout.split())
     assert {"demand.demand_ops", "demand.tile", "schedule.supply_block"} <= made
-    assert not made & {"points._fill", "points._ask_on", "demand.ask", "tiling.searched", "tilings.search"}
+    assert not made & {"points._fill", "points._ask_on", "demand.ask", "tiling.fastest_traffic", "tilings.search"}
 
 
 @each(
