@@ -73,7 +73,7 @@ def read(token: str) -> tuple[Comparison, str | None]:
     pieces = body.split("~", _PARTS_MAX)
     entries: list[Entry] = []
     failures: list[tuple[int, str]] = []
-    kept_baseline = None
+    baseline_at = None
     for at, part in enumerate(pieces[:CAPACITY]):
         scenario_token, _, note = part.partition(".")
         try:
@@ -82,11 +82,11 @@ def read(token: str) -> tuple[Comparison, str | None]:
             failures.append((at, str(error).rstrip(".")))
             continue
         if at == baseline:
-            kept_baseline = len(entries)
+            baseline_at = len(entries)
         entries.append(Entry(scenario, _note(note)))
     if not entries:
         raise ScenarioError(f"This comparison has no scenario that can be read. {failures[0][1]}")
-    return Comparison(tuple(entries), kept_baseline or 0), _left_out(failures, len(pieces), kept_baseline is None)
+    return Comparison(tuple(entries), baseline_at or 0), _left_out(failures, len(pieces), baseline_at is None)
 
 
 def _scenario_of(token: str) -> Scenario:

@@ -289,7 +289,7 @@ def bar(report: Report | None, page: str, files: Files | None = None) -> None:
         share()
         if report is not None:
             exports(files or report_tables.files(report, page), report_tables.names(report))
-    toolbars(own_files=bool(files) or page in ("explore", "sweep"))
+    toolbars(page_files=bool(files) or page in ("explore", "sweep"))
 
 
 def _title(report: Report | None, page: str) -> None:
@@ -305,14 +305,14 @@ def _title(report: Report | None, page: str) -> None:
         st.button(f"vs {against[0]} · Unpin", on_click=link.pin_scenario, type="tertiary", key="unpin")
 
 
-def toolbars(own_files: bool) -> None:
+def toolbars(page_files: bool) -> None:
     """Hides what of the tables' toolbars misleads or is in the way.
 
     Their download has no tokens, units or versions and lets formulas run: not beside files of the page's own. On a
     phone the whole toolbar stands on the title above its table, always.
     """
     button = '[data-testid="stElementToolbarButton"]:has(button[aria-label^="Download as CSV"])'
-    hidden = [button] if own_files else []
+    hidden = [button] if page_files else []
     if mobile():
         hidden.append('[data-testid="stElementToolbar"]')
     if hidden:

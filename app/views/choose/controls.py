@@ -171,8 +171,8 @@ def _candidates(ask: PageQuestion) -> None:
         help=texts.BATCH_HELP, **controlled("h.batch", q.batch, lambda v: ask.change(batch=v)),
     )  # fmt: skip
     pickers.systems("h.systems", list(q.systems), lambda ids: ask.change(systems=tuple(ids)))
-    measured = q.evidence == "measured"
-    args = controlled("h.evidence", measured, lambda on: ask.change(evidence="measured" if on else "any"))
+    evidence_only = q.evidence == "measured"
+    args = controlled("h.evidence", evidence_only, lambda on: ask.change(evidence="measured" if on else "any"))
     st.toggle("With evidence only", help=texts.EVIDENCE_HELP, **args)
 
 

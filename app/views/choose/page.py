@@ -129,7 +129,7 @@ def _tools(question: PageQuestion, answer: Answer) -> None:
         parts.share()
         files = {"Answer, CSV": ("choose", lambda: tables.rows(answer)), "Answer, JSON": ("choose", answer.to_dict)}
         parts.exports(files, [question.question.workload])
-    parts.toolbars(own_files=True)
+    parts.toolbars(page_files=True)
 
 
 def show() -> None:

@@ -60,7 +60,7 @@ def switches(report: Report) -> None:
                 st.rerun()
 
 
-def drawn_power(report: Report) -> None:
+def power(report: Report) -> None:
     """Who draws the report's power, and what the devices' work takes of it by part."""
     if not report.power_parts_w:
         return
@@ -107,7 +107,7 @@ def show() -> None:
     if not report.problems:
         st.markdown(report.verdict)
     parts.beside(lambda: wires(report), lambda: switches(report))
-    drawn_power(report)
+    power(report)
     by_kind(scenario)
     tilings(scenario)
 

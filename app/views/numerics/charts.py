@@ -33,24 +33,24 @@ def _tensor(name: str) -> str:
     return label if label.startswith("Gaussian") else label[:1].lower() + label[1:]
 
 
-def answer(tensor: str, wanted_db: float, best: FormatLoss | None) -> str:
+def answer(tensor: str, target_db: float, best: FormatLoss | None) -> str:
     """What a tensor takes at a signal-to-noise ratio."""
     if best is None:
-        return texts.NO_FORMAT_SENTENCE.format(wanted_db=wanted_db, tensor=_tensor(tensor))
+        return texts.NO_FORMAT_SENTENCE.format(wanted_db=target_db, tensor=_tensor(tensor))
     value = "per weight" if "weight" in TENSORS[tensor].lower() else "per value"
     return texts.FORMAT_SENTENCE.format(
         format=label(best.format),
-        wanted_db=wanted_db,
+        wanted_db=target_db,
         bits=fmt.digits3(best.bits),
         value=value,
         tensor=_tensor(tensor),
     )
 
 
-def error_curve(losses: Sequence[FormatLoss], choice: FormatLoss, wanted_db: float, dark: bool) -> Figure:
+def error_curve(losses: Sequence[FormatLoss], choice: FormatLoss, target_db: float, dark: bool) -> Figure:
     """SQNR of each format against the bits it stores a value in; the target is dashed."""
     finite = [p for p in losses if np.isfinite(p.sqnr_db)]
-    high = max([p.sqnr_db for p in finite] + [wanted_db]) * 1.08
+    high = max([p.sqnr_db for p in finite] + [target_db]) * 1.08
     low = min(0.0, *(p.sqnr_db for p in finite)) - 2
     data = []
     for at, family in enumerate(dict.fromkeys(p.family for p in losses)):
@@ -64,9 +64,9 @@ def error_curve(losses: Sequence[FormatLoss], choice: FormatLoss, wanted_db: flo
             data.append(rule(*ends, NEUTRAL, 1.2, "dot" if at % 2 else "solid"))
         data.append(points(*ends, INK[dark], says, symbol=_SYMBOLS[at % len(_SYMBOLS)], name=name))
     right = max(p.bits for p in finite) + 1
-    data += [ring(choice.bits, choice.sqnr_db, dark), rule([0, right], [wanted_db] * 2, NEUTRAL, 1.6)]
+    data += [ring(choice.bits, choice.sqnr_db, dark), rule([0, right], [target_db] * 2, NEUTRAL, 1.6)]
     notes = [
-        note(right, wanted_db, f"target {fmt.digits3(wanted_db)} dB", "right bottom"),
+        note(right, target_db, f"target {fmt.digits3(target_db)} dB", "right bottom"),
         note(choice.bits, choice.sqnr_db, label(choice.format), "left top", (12, 0)),
     ]
     x = span(texts.CURVE_AXIS, 0, right)

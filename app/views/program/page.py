@@ -49,7 +49,7 @@ def editor(scenario: Scenario, default: str) -> str:
     return text
 
 
-def drawn_units(listing: Listing, selection: int, dark: bool) -> Figure:
+def unit_bars(listing: Listing, selection: int, dark: bool) -> Figure:
     """One row per unit, one bar per instruction; a line says when the result of the picked instruction is valid."""
     names = list(dict.fromkeys(unit for unit, *_ in listing.bars))
     text = {row.number: row.text.split("  ")[0] for row in listing.rows}
@@ -75,7 +75,7 @@ def gantt(listing: Listing, row: Row) -> None:
     unit = max(busy, key=lambda name: busy[name])
     answer = f"{fmt.count(listing.cycles)} cycles, {fmt.seconds(listing.seconds)}; {unit} busy for "
     answer += fmt.percent(busy[unit] / listing.cycles)
-    fig = drawn_units(listing, row.number, parts.dark())
+    fig = unit_bars(listing, row.number, parts.dark())
     parts.chart("Units over time", answer, fig, "program.units", stretch=False)
 
 

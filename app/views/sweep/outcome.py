@@ -84,17 +84,17 @@ class Outcome:
         )
 
     @cached_property
-    def drawn_numbers(self) -> np.ndarray:
+    def front_numbers(self) -> np.ndarray:
         """Numbers of the front's designs, (n,), thinned evenly where it is too long to draw."""
         step = max(1, math.ceil(len(self.front) / _FRONT_DRAWN))
         return np.array([d.number for d in self.front[::step]], dtype=np.int64)
 
     @cached_property
-    def drawn_figures(self) -> np.ndarray:
+    def front_figures(self) -> np.ndarray:
         """All figures of those, (figures, n). [SI]"""
         price = Figures(self.space)
         of = (lambda n: [*self._swept(n).values()]) if self.serving else (lambda n: price.of(n)[0])
-        return np.array([of(number) for number in self.drawn_numbers.tolist()]).T.reshape(len(self.result.figures), -1)
+        return np.array([of(number) for number in self.front_numbers.tolist()]).T.reshape(len(self.result.figures), -1)
 
     def _swept(self, number: int) -> dict[str, float]:
         """All figures of a design of the cloud. [SI]"""
@@ -120,9 +120,9 @@ class Outcome:
     @cached_property
     def designs(self) -> DesignColumns:
         """Cloud and front with all that they may be brushed by and coloured by."""
-        behind = ~np.isin(self.cloud_numbers, self.drawn_numbers)
-        numbers = np.concatenate([self.cloud_numbers[behind], self.drawn_numbers])
-        figures = np.concatenate([self.cloud_figures[:, behind], self.drawn_figures], axis=1)
+        behind = ~np.isin(self.cloud_numbers, self.front_numbers)
+        numbers = np.concatenate([self.cloud_numbers[behind], self.front_numbers])
+        figures = np.concatenate([self.cloud_figures[:, behind], self.front_figures], axis=1)
         columns, figure_names = list[Column](), self.result.figures
         for name in dict.fromkeys((*self.objectives, *self.metrics)):
             values, metric = figures[figure_names.index(name)], self.metrics[name]
@@ -139,7 +139,7 @@ class Outcome:
             else:
                 names = tuple(map(candidate.text, options))
                 columns.append(Column(path, label, "", digits.astype(np.float64), names))
-        return DesignColumns(numbers, tuple(columns), len(self.drawn_numbers), len(self.objectives))
+        return DesignColumns(numbers, tuple(columns), len(self.front_numbers), len(self.objectives))
 
     def design(self, number: int | None) -> SweptDesign | None:
         """A design of the front or the cloud by its number; the front's own where both reach the same."""

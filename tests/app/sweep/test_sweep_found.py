@@ -79,7 +79,7 @@ def test_the_charts_have_every_design_with_all_that_it_may_be_coloured_by(space)
     found = outcome(space=space)
     designs = found.designs
     numbers, columns = designs.numbers, designs.columns
-    assert numbers.tolist()[-len(found.drawn_numbers) :] == found.drawn_numbers.tolist()
+    assert numbers.tolist()[-len(found.front_numbers) :] == found.front_numbers.tolist()
     assert len(set(numbers.tolist())) == len(numbers) <= found.space.size
     names = [column.name for column in columns]
     assert names[:2] == list(found.objectives)
