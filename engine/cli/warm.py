@@ -2,48 +2,54 @@
 
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from multiprocessing import get_context
 
 from engine.evaluate import evaluate
 from engine.resolve.bind import named
 from engine.resolve.presets import PRESETS
+from engine.scenario import Scenario
 from engine.sweep import sweep
+from engine.traffic import Poisson, Sla, max_qps, timeline
+from engine.traffic.engines.calendar import ClosedLoop
+from engine.traffic.engines.operating_points import engine
+from engine.traffic.engines.scheduler import POLICIES
+from engine.traffic.policies import PLAIN
+from engine.traffic.scenario_load import load_of
 from entries.schema import InputError
 
-_DESIGNS = {
-    "scenario": {"system": "v100-appliance", "workload": "gpt2-345m"},
-    "axes": {
-        "batch": {"from": 1, "to": 64, "by": 1},
-        "devices.0.memory.hbm.bandwidth": {"from": 5e11, "to": 4e12, "steps": 64, "scale": "log"},
-    },
-}
+
+def _reports(scenarios: list[Scenario]) -> None:
+    for scenario in scenarios:
+        with suppress(InputError):  # left to its page to say
+            evaluate(scenario)
 
 
-def _answered(presets: list[str]) -> int:
-    """How many of the presets that evaluate answers. [-] A count."""
-    answered = 0
-    for id in presets:
-        try:
-            evaluate(PRESETS[id].scenario)
-            answered += 1
-        except InputError:
-            continue
-    return answered
+def _sweeps() -> None:
+    for id, memory in ("v100-1.5b", "hbm"), ("dfx-1.5b", "hbm"), ("node-dlrm", "lpddr"):
+        bandwidths = {"from": 5e10, "to": 4e12, "steps": 64, "scale": "log"}
+        axes = {f"devices.0.memory.{memory}.bandwidth": bandwidths, "costs.years": [1, 3]}
+        sweep({"scenario": PRESETS[id].scenario, "axes": axes})
+    evaluate(PRESETS["node-dlrm"].scenario.with_(switches={"search-tilings": True}))
 
 
-def warm() -> int:
-    """Evaluate every preset once and sweep a few designs; returns how many presets answered.
+def _loads() -> None:
+    queue = load_of(PRESETS["node-dlrm"].scenario, PLAIN)
+    max_qps(queue, Sla(1.0), Poisson(1.0), requests=2000)
+    timeline(queue, Poisson(1.0))
+    engine(PRESETS["v100-1.5b"].scenario, POLICIES["vllm"], {}).at(ClosedLoop(2), 8)
 
-    Presets that can't run are left to their page to say. Families are compiled beside each other.
-    """
-    families: dict[str, list[str]] = defaultdict(list)
-    for id, preset in PRESETS.items():
-        families[named(preset.scenario).device.kind].append(id)
+
+def warm() -> None:
+    """Evaluate every preset, families beside each other; then sweep a few designs and load two machines."""
+    families: dict[str, list[Scenario]] = defaultdict(list)
+    for preset in PRESETS.values():
+        families[named(preset.scenario).device.kind].append(preset.scenario)
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        answered = sum(pool.map(_answered, families.values()))
-    sweep(_DESIGNS)  # after them: what they compiled serves it
-    return answered
+        list(pool.map(_reports, families.values()))
+        for job in [pool.submit(_sweeps), pool.submit(_loads)]:  # served by what reports compiled
+            job.result()
 
 
 if __name__ == "__main__":
-    print(f"{warm()} of {len(PRESETS)} presets evaluated")
+    warm()

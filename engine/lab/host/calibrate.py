@@ -243,11 +243,11 @@ def write_spec(device: Device, root: Path | None = None) -> Path:
     return _file(root)
 
 
-def probe_host() -> tuple[MeasuredRoofline, dict[str, float]]:
-    """Roofs and profile of this host, about two seconds once compiled. A measurement.
+@cache
+def host() -> tuple[MeasuredRoofline, dict[str, float]]:
+    """Roofs and profile of this host, taken once a process, about two seconds once compiled. A measurement.
 
-    The roofs are taken before and after the profile and of the two each figure keeps the better one: others share the
-    machine, and what slows one moment has often passed by the next.
+    Nothing is written. Roofs are the better of two, before and after: what slows one moment has often passed by then.
     """
     prober = Prober()
     first = prober.roofline(3)
@@ -258,15 +258,9 @@ def probe_host() -> tuple[MeasuredRoofline, dict[str, float]]:
 def calibrate(root: Path | None = None) -> tuple[Device, Path, MeasuredRoofline, dict[str, float]]:
     """Probe the host and write it into a catalog folder. A measurement."""
     writable(_file(root), force=True, folder=True)
-    roofline, profile = probe_host()
+    roofline, profile = host()
     device = device_of(roofline, profile)
     return device, write_spec(device, root), roofline, profile
-
-
-@cache
-def host() -> tuple[MeasuredRoofline, dict[str, float]]:
-    """Roofs and profile of this host, taken once a process; nothing is written. A measurement."""
-    return probe_host()
 
 
 def _better(a: MeasuredRoofline, b: MeasuredRoofline) -> MeasuredRoofline:

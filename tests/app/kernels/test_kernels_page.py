@@ -14,6 +14,7 @@ from app.views.kernels import fused
 from engine.kernels.jit import JIT_ENABLED
 from engine.lab.host.measure import KERNELS, Spread
 from engine.lab.host.measure.fused import BLOCKS, FusedRun, Rates
+from tests.app.shared.test_plain_text import raw
 from tests.app.valid import valid
 
 VIEW = str(Path(__file__).parents[3] / "app" / "views" / "kernels" / "page.py")
@@ -66,6 +67,7 @@ def test_a_run_shows_its_time_its_share_of_the_roofs_and_its_error():
     host_runs.last().clear()
     first = opened(runs=True)
     assert [m.label.split(" ")[0] for m in first.metric] == ["Time", "Achieved", "Of", "Error"], "never an empty frame"
+    assert raw("kernels", first) == []
     at = opened()
     assert [m.value for m in at.metric] == [m.value for m in first.metric], "what this host measured last"
     for label in "MKN":

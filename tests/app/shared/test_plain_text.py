@@ -78,25 +78,32 @@ def _chart(figure):
             yield "plotly.hover", re.sub(r"%\{[^}]*\}", "", text)
 
 
+def raw(page: str, at: AppTest) -> list[str]:
+    """Texts of a page that are not for people, each with the page and the kind of element it is of."""
+    assert not at.exception
+    found, result = texts(at), {}
+    assert len(found) > 10
+    for kind, text in found:
+        if page == "program" and kind in ("plotly.hover", "dataframe[Instruction]"):
+            continue  # instructions are code
+        if (at_ := RAW.search(CODE.sub("", text.replace("\\_", " _")))) is not None:
+            result[f"{page}: {kind}: {text[max(0, at_.start() - 30) : at_.end() + 30]}"] = None
+    return list(result)
+
+
 @pytest.mark.parametrize("id", PRESET)
 def test_every_text_of_every_page_is_for_people(id):
     at = AppTest.from_file(str(APP / "main.py"), default_timeout=240)
     at.query_params["s"] = encode(PRESETS[id].scenario)
+    at.session_state["kernels_seen"] = True  # tests of its page look at one that shows what it measured
     at.run()
-    raw: dict[tuple[str, str, str], None] = {}
+    found: list[str] = []
     pages = tuple(PAGES) if id == PRESET[0] else [page for page in PAGES if page not in NO_SCENARIO]
     for page in pages if id == PRESET[0] else ("explore", *share(pages, PRESET.index(id))):
         if page != "explore":
             at.switch_page(str(APP / "views" / page / "page.py")).run()
-        assert not at.exception
-        found = texts(at)
-        assert len(found) > 10
-        for kind, text in found:
-            if page == "program" and kind in ("plotly.hover", "dataframe[Instruction]"):
-                continue  # instructions are code
-            if (at_ := RAW.search(CODE.sub("", text.replace("\\_", " _")))) is not None:
-                raw[page, kind, text[max(0, at_.start() - 30) : at_.end() + 30]] = None
-    assert not raw, "\n".join(f"{page}: {kind}: {text}" for page, kind, text in raw)
+        found += raw(page, at)
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("text", ["1.02e+04 tok/s", "no price: None", "nan ms", "op_overhead", "x mlp_hidden y"])

@@ -236,7 +236,7 @@ def test_space_files(capsys, tmp_path, text, said):
     ],
 )
 def test_other_verbs(capsys, monkeypatch, argv, said):
-    monkeypatch.setattr("engine.lab.host.calibrate.probe_host", lambda: pytest.fail("the host was probed"))
+    monkeypatch.setattr("engine.lab.host.calibrate.host", lambda: pytest.fail("the host was probed"))
     monkeypatch.setattr("engine.cli.bench.collect", lambda *_: pytest.fail("the benchmarks ran"))
     assert said in refused(capsys, *argv)
 

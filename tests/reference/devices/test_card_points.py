@@ -89,7 +89,7 @@ def test_each_point_may_ask_for_amounts_of_its_own(ops: int, segments: int, core
         for lo, hi in ((0, 1), (1, 10), (10, POINTS)):
             block(lo, hi, every[lo:hi], *waits, cores, ranked, rates, found)
         for p in range(POINTS):
-            wanted[:, p] = by_points(every[p], *waits, cores, ranked, rates[:, p : p + 1])[:, 0]
+            wanted[:, p] = by_points(every[p], *waits, cores, ranked, rates[:, p : p + 1].copy())[:, 0]
         assert found.tobytes() == wanted.tobytes()
 
 

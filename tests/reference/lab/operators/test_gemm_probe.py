@@ -24,9 +24,15 @@ def ratio(one, other, low, high=math.inf, most=25):
     return found
 
 
+@pytest.fixture(scope="module")
+def prober():
+    """Its buffers are a gigabyte."""
+    return Prober()
+
+
 @pytest.mark.skipif(not jit.JIT_ENABLED, reason="a roofline of interpreted code means nothing")
-def test_the_probe_is_consistent():
-    found = Prober().roofline()
+def test_the_probe_is_consistent(prober):
+    found = prober.roofline()
     for field in dataclasses.fields(found):
         value = getattr(found, field.name)
         assert not isinstance(value, float) or value > 0, field.name
@@ -38,10 +44,9 @@ def test_the_probe_is_consistent():
 
 
 @pytest.mark.skipif(not jit.JIT_ENABLED, reason="a roofline of interpreted code means nothing")
-def test_what_is_nearer_or_narrower_is_faster():
-    me = Prober()
-    assert ratio(lambda: me.near("l1", 1), lambda: me.near("l3", 1), 1) > 1
-    assert ratio(lambda: me.near("l1", 1), lambda: me.far(1, 1), 1) > 1
+def test_what_is_nearer_or_narrower_is_faster(prober):
+    assert ratio(lambda: prober.near("l1", 1), lambda: prober.near("l3", 1), 1) > 1
+    assert ratio(lambda: prober.near("l1", 1), lambda: prober.far(1, 1), 1) > 1
     # four products a lane in one instruction; or two a lane in a product of pairs, and an addition, maybe on the same
     # port: a half, of which a tile whose data are loaded reaches four fifths at least; floats are never loaded
     low, high = (2, 4.5) if jit.isa() == "avx512vnni" else (0.4, 2.1)
