@@ -162,7 +162,7 @@ class LayerList:
             return self.net.upconv(name, x, size)
         if kind == "pad":
             out = replace(x, name=name, channels=size)
-            return replace(out, name=self.net.move(name, "Pad", x.elements, x.name, written=ROW * out.elements))
+            return replace(out, name=self.net.move(name, "Pad", x.elements, x.name, writes=ROW * out.elements))
         return self.net.resize(name, x, Tensor("", 0, x.height * size, x.width * size))
 
     def _conv(self, word: str, x: Tensor) -> Tensor:
