@@ -23,8 +23,8 @@ class SpecError(InputError):
 _TABLE = read_plain(Path(__file__).with_name("units.yaml"))
 _UNITS: dict[str, tuple[str, float, bool]] = {unit: tuple(entry) for unit, entry in _TABLE["units"].items()}
 _PREFIXES, _BINARY = _TABLE["prefixes"], _TABLE["binary"]
-_DIVIDED = ("s", "W", "J", "m")  # dimensions that come in milli and less; "mB" would be a slip for MB
-_LEAST, _MOST = 1e-18, 1e24  # in SI: nothing built is beyond, and products of a few such numbers stay finite
+_SMALL = ("s", "W", "J", "m")  # dimensions that come in milli and less; "mB" would be a slip for MB
+_LOWEST, _HIGHEST = 1e-18, 1e24  # in SI: nothing built is beyond, and products of a few such numbers stay finite
 _FLOAT_MOST = 1e308
 _LONGEST = 60  # characters of a printed quantity
 _NUMBER = re.compile(r"\s*([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-zµ%/]*)\s*")
@@ -43,7 +43,7 @@ def _unit(text: str) -> tuple[str, float]:
         base = text[len(prefix) :]
         if not (prefix and text.startswith(prefix) and base in _UNITS and _UNITS[base][2]):
             continue
-        if scale > 1 or _UNITS[base][0] in _DIVIDED:
+        if scale > 1 or _UNITS[base][0] in _SMALL:
             return _UNITS[base][0], scale * _UNITS[base][1]
     names = ", ".join(sorted(u for u in _UNITS if u))
     raise SpecError(
@@ -122,8 +122,8 @@ def within(dimension: str, low: float = 0.0, high: float = math.inf, positive: b
         if q.dimension != dimension:
             raise SpecError(f"value {q.value!r} is in {q.dimension!r}; {dimension!r} is allowed")
         unit = "" if dimension == "1" else f" {dimension}"
-        if q.si and not _LEAST <= abs(q.si) <= _MOST:
-            raise SpecError(f"value {q.value!r} is out of range: {_LEAST:g} to {_MOST:g}{unit} in size is allowed")
+        if q.si and not _LOWEST <= abs(q.si) <= _HIGHEST:
+            raise SpecError(f"value {q.value!r} is out of range: {_LOWEST:g} to {_HIGHEST:g}{unit} in size is allowed")
         if not low <= q.si <= high or (positive and q.si <= 0):
             lower = "more than 0" if positive and low <= 0 else f"at least {low:g}"
             upper = "" if math.isinf(high) else f" and at most {high:g}"

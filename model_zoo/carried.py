@@ -17,7 +17,7 @@ from entries.schema import one_sentence
 from model_zoo.families import FAMILIES, build_graph
 from model_zoo.schema import CARRIED, LONGEST_CARRIED, Number, Request, Workload, WorkloadError
 
-_MOST = 16_384  # bytes that an id unpacks to
+_MAX_BYTES = 16_384  # bytes that an id unpacks to
 _WORDS = (
     "hidden layers heads vocab bias block chunk context conv_kernel dense_ffn dense_layers encoder_channels "
     "encoder_ffn encoder_heads encoder_layers encoder_tokens expert_width experts feed_forward feeds ffn head_dim "
@@ -29,7 +29,7 @@ _WORDS = (
     "experts yes "
 )
 """What a network's text begins with when it is deflated. Links hold it: it never changes, whatever a family learns."""
-_KNOWN = json.dumps(_WORDS.split())
+_DICTIONARY = json.dumps(_WORDS.split())
 _FAMILY = "transformer-decoder"
 _NOTE = "carried in the link"
 
@@ -46,7 +46,7 @@ def in_link(workload: Workload) -> str:
     params = {key: number.value for key, number in workload.params.items()}
     size = workload.request
     data = [workload.name, workload.family, workload.precision, [size.batch, size.inputs, size.outputs], params]
-    packer = zlib.compressobj(9, zlib.DEFLATED, -15, zdict=_KNOWN.encode())
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15, zdict=_DICTIONARY.encode())
     body = packer.compress(json.dumps(data, separators=(",", ":")).encode()) + packer.flush()
     result = CARRIED + base64.b32encode(body).decode().rstrip("=").lower()
     if len(result) > LONGEST_CARRIED:
@@ -63,8 +63,8 @@ def unpack(id: str) -> Workload:
     error = WorkloadError(f"workload {id[:40]!r}... is damaged: it does not carry a network")
     try:
         payload = id.removeprefix(CARRIED).upper()
-        unpacker = zlib.decompressobj(-15, zdict=_KNOWN.encode())
-        text = unpacker.decompress(base64.b32decode(payload + "=" * (-len(payload) % 8)), _MOST)
+        unpacker = zlib.decompressobj(-15, zdict=_DICTIONARY.encode())
+        text = unpacker.decompress(base64.b32decode(payload + "=" * (-len(payload) % 8)), _MAX_BYTES)
         if unpacker.unconsumed_tail or not unpacker.eof:
             raise error
         name, family, precision, (batch, inputs, outputs), params = json.loads(text)

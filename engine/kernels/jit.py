@@ -59,7 +59,7 @@ class IsaError(ValueError):
 
 _config: Any = numba.config  # its members are made at run time
 JIT_ENABLED = not _config.DISABLE_JIT
-_STARTED = time.time()
+_START_S = time.time()
 _ROOM = 300e6  # bytes of compiled code that stay on disk: all commands and tests take a tenth
 _SPARE = 50e6  # bytes that a disk has free, or nothing is written to it: a full one would cost the answer
 
@@ -168,7 +168,7 @@ def _cache_dir() -> Path | None:
         return None  # run uncached instead of failing at import
 
 
-def _trim(base: Path, room: float = _ROOM, since: float = _STARTED) -> None:
+def _trim(base: Path, room: float = _ROOM, since: float = _START_S) -> None:
     """Removes what was not used for longest while all takes more than ``room`` bytes; what was since then stays.
 
     A module's entries, a folder, go together; whoever imports the module touches it.

@@ -25,7 +25,7 @@ from engine.lab.timing import sample
 
 _ROUNDS = 5
 _SAMPLES = 1000  # at most, in a probe's time
-_SHARED = {"f32": 1, "u8s8": 4, "bf16": 2, "xnor": 32}  # products to a 32-bit word
+_PER_WORD = {"f32": 1, "u8s8": 4, "bf16": 2, "xnor": 32}  # products to a 32-bit word
 _LINE = 64
 _LONG_PASS = 1 << 30  # bytes of memory that are enough where the last-level cache is no more than half of them
 
@@ -176,7 +176,7 @@ def peak_call(kind: str, turns: int = 20_000) -> tuple[Callable[[], Any], float]
     require(kind in _ABLE, f"kind is {kind!r}; allowed: {', '.join(_ABLE)}")
     require(_ABLE[kind], f"kind {kind!r} has no register probe on the {jit.isa()} path of this host")
     data = np.zeros(16 * VL, np.uint8).view(STORED[kind])
-    return lambda: _peak(data, turns), 2.0 * turns * CHAINS * VL * _SHARED[kind]
+    return lambda: _peak(data, turns), 2.0 * turns * CHAINS * VL * _PER_WORD[kind]
 
 
 def compute_peak(kind: str, seconds: float = 0.01, rounds: int = _ROUNDS) -> float:

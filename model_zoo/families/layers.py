@@ -40,7 +40,7 @@ _CONV = re.compile(r"(?:dw(\d+)|(\d+)(c?)(?:x(\d+))?(?:x(\d+))?)(?:s(\d+))?(?:t(
 _POOL = re.compile(r"(max|avg)(\d+)(?:s(\d+))?([vc]?)")
 _BOXES = re.compile(r"nms(\d+)x(\d+)")
 _BINARY = re.compile(r"bits(\d+(?:-\d+)*)")
-_SIZED = re.compile(r"(fc|(?:se|sq|up|tconv|pad)(?=\d))(\d*)(!?)")
+_BY_SIZE = re.compile(r"(fc|(?:se|sq|up|tconv|pad)(?=\d))(\d*)(!?)")
 
 
 class LayerList:
@@ -51,9 +51,9 @@ class LayerList:
         self.net = Net(params.whole("channels", 1, 65536), image, image, frames)
         self.classes, self.proposals = params.whole("classes", 1, 1_048_576), params.whole("proposals", 1, 65536)
         self.activation, self.count = "Relu", 0
-        self.named: dict[str, Tensor] = {}
-        self.label = self.given = ""
-        self.used: Counter[object] = Counter()
+        self.tensors: dict[str, Tensor] = {}
+        self.label = self.op_name = ""
+        self.uses: Counter[object] = Counter()
 
     def lines(self, text: str, x: Tensor) -> Tensor:
         """What so many lines leave; a group is a line where the first does not name one."""
@@ -67,10 +67,10 @@ class LayerList:
 
     def name(self, kind: str) -> str:
         """Name of the next operator: its own, or its kind and a number."""
-        name, self.given = self.given, ""
+        name, self.op_name = self.op_name, ""
         if not name and self.label:
-            self.used[self.label, kind] += 1
-            name = f"{kind}{self.used[self.label, kind]}"
+            self.uses[self.label, kind] += 1
+            name = f"{kind}{self.uses[self.label, kind]}"
         return f"{self.label}-{name}" if self.label else name or f"{kind}{self.count}"
 
     def line(self, text: str, x: Tensor) -> Tensor:
@@ -81,8 +81,8 @@ class LayerList:
         self.net.group = group or self.net.group
         for _ in range(int(times or 1)):
             self.count += 1
-            self.used[label] += 1
-            self.label = (label or "").replace("#", str(self.used[label]))
+            self.uses[label] += 1
+            self.label = (label or "").replace("#", str(self.uses[label]))
             begin = len(self.net.ops)
             ends = [self.chain(part, x) for part in body.split("|")]
             x = ends[0]
@@ -96,7 +96,7 @@ class LayerList:
                 act = self.activation if at == len(ends) - 1 and merge == "add" else None
                 x = self.net.add(id or (f"{self.label}-add" if label else f"add{self.count}-{at}"), x, end, act)
         if name:
-            self.named[name] = x
+            self.tensors[name] = x
         return x
 
     def boxes(self, scores: Sequence[Tensor], places: Sequence[Tensor]) -> Tensor:
@@ -107,10 +107,10 @@ class LayerList:
 
     def tensor(self, name: str) -> Tensor:
         """What the line of that name left; WorkloadError where there is none."""
-        if name not in self.named:
-            names = ", ".join(self.named) or "none"
+        if name not in self.tensors:
+            names = ", ".join(self.tensors) or "none"
             raise WorkloadError(f"parameter 'layers' has no line named {name[:40]!r} before it is read; named: {names}")
-        return self.named[name]
+        return self.tensors[name]
 
     def chain(self, text: str, x: Tensor) -> Tensor:
         """Layers one after another, from a named tensor where one is given."""
@@ -125,7 +125,7 @@ class LayerList:
 
     def layer(self, word: str, x: Tensor) -> Tensor:
         """One layer."""
-        self.given, _, word = word.rpartition("=")
+        self.op_name, _, word = word.rpartition("=")
         if word.startswith("@"):
             self.activation = word[1:] if word[1:] in OPERATIONS else _refuse(word)
             return x
@@ -146,7 +146,7 @@ class LayerList:
             return Tensor(self.net.ops[-1].name, self.classes, 1, 1)
         if word.startswith("like-"):
             return self.net.resize(self.name("up"), x, self.tensor(word.removeprefix("like-")))
-        if match := _SIZED.fullmatch(word):
+        if match := _BY_SIZE.fullmatch(word):
             return self._by_size(match[1], int(match[2] or self.classes), match[3], x)
         return self._conv(word, x)
 

@@ -53,7 +53,7 @@ SAME: dict[str, Any] = {"inputs": 512, "outputs": 128}
 
 
 def forged(data: Any) -> str:
-    packer = zlib.compressobj(9, zlib.DEFLATED, -15, zdict=C._KNOWN.encode())
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15, zdict=C._DICTIONARY.encode())
     body = packer.compress(json.dumps(data).encode()) + packer.flush()
     return CARRIED + base64.b32encode(body).decode().rstrip("=").lower()
 
@@ -107,7 +107,7 @@ def test_what_is_no_network_at_all_costs_one_sentence() -> None:
 
 def test_the_words_that_links_were_packed_with_never_change() -> None:
     """An id of the day links first carried networks; it must open for ever."""
-    assert zlib.crc32(C._KNOWN.encode()) == WORDS
+    assert zlib.crc32(C._DICTIONARY.encode()) == WORDS
     old = default_zoo().workload(OLD)
     assert {key: one.value for key, one in old.params.items()} == PARAMS
 

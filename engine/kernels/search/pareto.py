@@ -11,7 +11,7 @@ from engine.kernels.jit import called_by_both, kernel
 _BLOCK = 256
 _KILLERS = 24  # points that a pass compares with
 _AT_ONCE = 3  # of them, before what is left of a block is counted
-_FEW = 12  # points of a block that are met one by one
+_SPARSE = 12  # points of a block that are met one by one
 _SAMPLE = 512
 _GOLDEN = (5**0.5 - 1) / 2
 _SMALL = 2048  # survivors that are sorted without further passes
@@ -74,7 +74,7 @@ def drop_dominated(values, alive, killers, out):
             keep[i] = 1 if here[i] else 0
         start = 0
         survivors = width
-        while start < count and survivors > _FEW:
+        while start < count and survivors > _SPARSE:
             for j in range(start, min(start + _AT_ONCE, count)):
                 _mark(values, killers[:, j], lo, width, keep)
             start = min(start + _AT_ONCE, count)

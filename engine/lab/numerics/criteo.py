@@ -22,7 +22,7 @@ VOCABULARY: tuple[int, ...] = (
 """Distinct values of each categorical column of the real set, recalled from its use in recommendation benchmarks."""
 
 _INTERCEPT = -1.25  # log-odds: puts the click rate near the 0.256 of the real training rows
-_MOST = 4_000_000
+_MAX_ROWS = 4_000_000
 _PAIRS = 24  # of columns whose values act together
 _FACTORS = 3  # each such pair's effect is a product of so many
 _WORLD = 20191016  # seed of what is true, the same for every draw of rows
@@ -58,8 +58,8 @@ def _effect(rank: np.ndarray, salt: int) -> np.ndarray:
 
 def clicks(rows: int, seed: int = 0) -> Clicks:
     """Draw rows; another seed draws other rows of the same world. NumericsError for a number of rows out of range."""
-    if not 1 <= rows <= _MOST:
-        raise NumericsError(f"rows is {rows}; allowed: 1 to {_MOST}")
+    if not 1 <= rows <= _MAX_ROWS:
+        raise NumericsError(f"rows is {rows}; allowed: 1 to {_MAX_ROWS}")
     world, rng = np.random.default_rng(_WORLD), np.random.default_rng([_WORLD, seed])
     sizes = np.array(VOCABULARY, np.float64)
     ranks = np.exp(rng.random((rows, FIELDS)) * np.log(sizes + 1)).astype(np.int64) - 1  # log-uniform: Zipf of 1

@@ -83,7 +83,7 @@ class QuantisedTables:
 
     def __init__(self, values: np.ndarray) -> None:
         self.values = np.ascontiguousarray(values, np.float32)
-        self._stored: dict[tuple[int, str], RowTable] = {}
+        self._tables: dict[tuple[int, str], RowTable] = {}
 
     def bags(self, table: int, indices: np.ndarray, format: str) -> np.ndarray:
         """Sums of rows of one table: int64 ``[items, lookups]`` -> float32 ``[items, width]``.
@@ -92,11 +92,11 @@ class QuantisedTables:
         """
         if format not in TABLE_FORMATS:
             raise NumericsError(f"format is {format!r}; allowed: {', '.join(TABLE_FORMATS)}")
-        if (table, format) not in self._stored:
-            self._stored[table, format] = pack_rows(self.values[table], format)
+        if (table, format) not in self._tables:
+            self._tables[table, format] = pack_rows(self.values[table], format)
         items, lookups = indices.shape
         offsets = np.arange(0, items * lookups + 1, lookups, dtype=np.int64)
-        return embedding_bag(self._stored[table, format], np.ascontiguousarray(indices.reshape(-1)), offsets)
+        return embedding_bag(self._tables[table, format], np.ascontiguousarray(indices.reshape(-1)), offsets)
 
 
 Plan = Mapping[str, str]

@@ -21,7 +21,7 @@ PREFETCH_BYTES, LEAST_DISTANCE, MOST_DISTANCE = 12288, 16, 128
 AVX-512 hosts: 96 fp32 rows ahead cost a quarter of the rate at 16 in cache), fewer wait for DRAM."""
 CACHED_BYTES = 1 << 20
 """Tables up to this lie in a second-level cache, whose latency the core hides by itself: no prefetch. [B]"""
-_STORED = {"fp32": np.float32, "fp16": np.uint16, "int8": np.uint8, "int4": np.uint8}
+_DTYPES = {"fp32": np.float32, "fp16": np.uint16, "int8": np.uint8, "int4": np.uint8}
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class RowTable:
     data: np.ndarray
 
     def __post_init__(self) -> None:
-        require(self.format in _STORED, f"format is {self.format!r}; allowed: {', '.join(_STORED)}")
-        whole("data", self.data, _STORED[self.format], 2)
+        require(self.format in _DTYPES, f"format is {self.format!r}; allowed: {', '.join(_DTYPES)}")
+        whole("data", self.data, _DTYPES[self.format], 2)
         row_size = {"int8": self.width + 8, "int4": (self.width + 1) // 2 + 4}.get(self.format, self.width)
         require(
             self.data.shape[1] == row_size,
@@ -52,7 +52,7 @@ def pack_rows(values: np.ndarray, fmt: RowFormat) -> RowTable:
     the scale, ``(max - min) / levels``, and the bias, ``min``, that are stored.
     """
     values = whole("values", values, np.float32, 2)
-    require(fmt in _STORED, f"format is {fmt!r}; allowed: {', '.join(_STORED)}")
+    require(fmt in _DTYPES, f"format is {fmt!r}; allowed: {', '.join(_DTYPES)}")
     width = values.shape[1]
     if fmt == "fp32":
         return RowTable(fmt, width, values)

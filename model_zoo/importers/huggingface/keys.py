@@ -12,7 +12,7 @@ from model_zoo.schema import WorkloadError
 NAMES = read_plain(Path(__file__).with_name("names.yaml"))
 """What configurations call things."""
 MAX_BYTES = 4 << 20
-_SHOWN = 60
+_MAX_TEXT = 60
 
 
 def config_of(raw: bytes) -> dict[str, Any]:
@@ -47,7 +47,7 @@ class Keys:
     def refuse(self, value: Any, rule: str) -> WorkloadError:
         """What is wrong with the key last read."""
         text = repr(value)
-        return WorkloadError(f"key {self.last!r} is {text[:_SHOWN]}; {rule}")
+        return WorkloadError(f"key {self.last!r} is {text[:_MAX_TEXT]}; {rule}")
 
     def _check(self, names: tuple[str, ...], fits: Callable[[Any], bool], rule: str) -> Any:
         """The value of the first of those keys that is set, else None; WorkloadError where it is not what fits."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from model_zoo.importers.huggingface.keys import NAMES, Keys
 from model_zoo.schema import WorkloadError
 
-_KNOWN = (*NAMES["methods"], "modelopt", "compressed-tensors")
+_METHODS = (*NAMES["methods"], "modelopt", "compressed-tensors")
 
 
 class Format(NamedTuple):
@@ -44,8 +44,8 @@ def checkpoint_format(config: Keys, text: Keys, beside: Keys | None) -> Format:
 def _of(keys: Keys) -> Format:
     method = keys.text("quant_method", default="modelopt" if "quant_algo" in keys else "")
     place = keys.last or keys.prefix + "quant_method"
-    if method not in _KNOWN:
-        raise WorkloadError(f"key {place!r} is {method[:60]!r}; known methods: {', '.join(_KNOWN)}")
+    if method not in _METHODS:
+        raise WorkloadError(f"key {place!r} is {method[:60]!r}; known methods: {', '.join(_METHODS)}")
     modules = [*keys.entries("modules_to_not_convert"), *keys.entries("ignore", "ignored_layers")]
     if method == "compressed-tensors":
         return _groups(keys, modules)

@@ -11,7 +11,7 @@ from model_zoo.ops import Dim, Op
 from model_zoo.schema import WorkloadError
 
 BATCH, LENGTH = 2, 32  # where shapes are first worked out
-_STORED = frozenset({1, 2, 3, 4, 5, 6, 10, 11, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26})  # floats and quantised ints
+_TYPES = frozenset({1, 2, 3, 4, 5, 6, 10, 11, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26})  # floats and quantised ints
 
 
 def combine(dims: Sequence[Dim]) -> Dim:
@@ -132,7 +132,7 @@ class Survey:
         """Whether a tensor is made of parameters: numbers that were learned, no axes, sizes or bounds."""
         if name not in self.constant:
             return False
-        return bool(self.walks[0].shape(name)) and self.walks[0].element(name) in _STORED
+        return bool(self.walks[0].shape(name)) and self.walks[0].element(name) in _TYPES
 
     def parameters(self, names: Sequence[str]) -> tuple[float, float]:
         """Parameters an op reads, and those of them no op before it has read."""

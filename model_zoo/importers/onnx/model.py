@@ -37,11 +37,11 @@ _APPENDS, _LAYS = "appends", "lays out"
 _MOVES = frozenset(
     {"Transpose", "Concat", "Split", "Tile", "Resize", "Pad", "Cast", "QuantizeLinear", "DequantizeLinear"}
 )
-_WIDENED = frozenset({"Tile", "Resize", "Pad"})  # what they read is not what they write
+_GROWS = frozenset({"Tile", "Resize", "Pad"})  # what they read is not what they write
 _POOLS = frozenset({"MaxPool", "AveragePool"})
-_REDUCED = frozenset({"ReduceSum", "ReduceMax", "ArgMax", "TopK"})
+_REDUCTIONS = frozenset({"ReduceSum", "ReduceMax", "ArgMax", "TopK"})
 _SKIPS = frozenset({"BiasGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"})  # an addition on top
-_PARTED = RECURRENT | {"Attention"}  # several ops, named after the node
+_COMPOSITES = RECURRENT | {"Attention"}  # several ops, named after the node
 
 
 def _lookup(file: Survey, node: Any, name: str) -> list[Op]:
@@ -72,7 +72,7 @@ def _plain(file: Survey, node: Any, name: str, kind: str) -> list[Op]:
     activations = file.activations(node.input)
     inputs = file.made_by(node.input)
     if kind in _MOVES:
-        reads = file.elements(activations[0]) if kind in _WIDENED and activations else out
+        reads = file.elements(activations[0]) if kind in _GROWS and activations else out
         return [move(name, kind, reads, group="network", inputs=inputs, writes=out)]
     reads = combine([file.elements(i) for i in activations]) if activations else out
     read, new = file.parameters(node.input)
@@ -83,7 +83,7 @@ def _plain(file: Survey, node: Any, name: str, kind: str) -> list[Op]:
         operations = float(max(len(node.input) - 1, 1))
     elif node.op_type in _SKIPS:
         operations += 1.0
-    work = file.elements(activations[0]) if kind in _REDUCED and activations else out
+    work = file.elements(activations[0]) if kind in _REDUCTIONS and activations else out
     op = elementwise(name, kind, work, group="network", inputs=inputs, writes=out, stored=new, operations=operations)
     return [replace(op, reads=reads, weights=Dim(read))]
 
@@ -149,7 +149,7 @@ def _name(node: Any, number: int, names: set[str]) -> str:
     """A name for an op as scenarios may hold it: letters, digits, ``_ . -``, and no other op's."""
     label = re.sub(r"[^\w.-]+", ".", node.name).strip(".-")[-60:].strip(".-")
     name = label or f"{re.sub(r'[^a-z0-9]', '', node.op_type.lower())[:40]}{number}"
-    parts = node.op_type in _PARTED
+    parts = node.op_type in _COMPOSITES
     while name in names or (parts and any(peer.startswith(f"{name}-") for peer in names)):
         name = f"{name}-{number}"
     names.add(name)

@@ -15,7 +15,7 @@ import numpy as np
 from model_zoo.importers.onnx.file import MAX_ELEMENTS, NATIVE, SMALL, File, first_line, quote
 from model_zoo.schema import WorkloadError
 
-_FOLDED = frozenset({
+_FOLDABLE = frozenset({
     "Abs", "Add", "And", "Cast", "CastLike", "Ceil", "Clip", "Concat", "Constant", "ConstantOfShape", "CumSum",
     "Div", "Equal", "Expand", "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Greater",
     "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow",
@@ -140,7 +140,7 @@ class Walk:
 
         inputs, outputs = [n for n in node.input if n], [n for n in node.output if n]
         sizes = [self.count(name) for name in outputs]
-        if node.op_type not in _FOLDED or not all(size is not None and size <= SMALL for size in sizes):
+        if node.op_type not in _FOLDABLE or not all(size is not None and size <= SMALL for size in sizes):
             return
         try:
             if node.op_type in ("Shape", "Size"):  # of whatever lies there

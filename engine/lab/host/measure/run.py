@@ -18,7 +18,7 @@ from engine.lab.timing import Progress, Spread, clock_for, sample
 from model_zoo.families.blocks import bag, elementwise, linear
 from model_zoo.ops import Dim, Op, dim
 
-_MOST = 65536  # of any extent but a table's rows
+_MAX_EXTENT = 65536  # of any extent but a table's rows
 _PRODUCTS = ("fp32", "int8", "bf16")
 
 
@@ -160,7 +160,7 @@ def shape_of(kernel: NamedKernel, text: str | None) -> tuple[int, ...]:
         )
     shape = tuple(int(part) for part in parts)
     for label, extent in zip(kernel.labels, shape, strict=True):
-        limit = 100_000_000 if label == "rows" else _MOST
+        limit = 100_000_000 if label == "rows" else _MAX_EXTENT
         if not 1 <= extent <= limit:
             raise MeasureError(f"{label} is {extent:,}; allowed: 1 to {limit:,}")
     return shape
