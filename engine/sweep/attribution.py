@@ -25,55 +25,55 @@ class Attribution:
 
     figure: str
     base: float
-    other: float
+    target: float
     shares: Mapping[str, float]  # of each group that differs, in the figure's unit
     evaluations: int
 
 
-def _between(base: Scenario, other: Scenario, groups: frozenset[str]) -> Report:
+def _between(base: Scenario, target: Scenario, groups: frozenset[str]) -> Report:
     """The base with some groups of the other. What the resulting pair does not offer comes from the other scenario,
     then from the base, then from the pair's defaults, so that every mixture is a scenario that can run."""
     groups |= {"workload", "hardware"} if _BOTH in groups else set()
-    source = {field: (other if group in groups else base) for group, fields in GROUPS.items() for field in fields}
+    source = {field: (target if group in groups else base) for group, fields in GROUPS.items() for field in fields}
     fields = {field: getattr(s, field) for field, s in source.items()}
-    mixed = base.with_(**fields)
+    blend = base.with_(**fields)
     try:
-        return evaluate(mixed)
+        return evaluate(blend)
     except ValueError:
         pass
-    start = default_scenario(mixed.system, mixed.workload)
-    offered = choices(start)
-    owners = (mixed, other, base)
+    start = default_scenario(blend.system, blend.workload)
+    options = choices(start)
+    owners = (blend, target, base)
 
-    def pick(field: str, allowed) -> object:
-        return next((getattr(s, field) for s in owners if allowed(getattr(s, field))), getattr(start, field))
+    def pick(field: str, accepts) -> object:
+        return next((getattr(s, field) for s in owners if accepts(getattr(s, field))), getattr(start, field))
 
-    sizes = [len(knob.values) for knob in offered.knobs]
+    sizes = [len(knob.values) for knob in options.knobs]
 
     def tile_fits(tile: tuple[int, ...]) -> bool:
         return not tile or (
-            len(tile) == len(sizes) and all(k.takes(v) for v, k in zip(tile, offered.knobs, strict=True))
+            len(tile) == len(sizes) and all(k.takes(v) for v, k in zip(tile, options.knobs, strict=True))
         )
 
     changes = {
-        "precision": pick("precision", lambda v: v in offered.formats),
+        "precision": pick("precision", lambda v: v in options.formats),
         "tile": pick("tile", tile_fits),
-        "streams": min(mixed.streams, offered.max_streams),
-        "switches": {s.name: mixed.switches.get(s.name, s.default) for s in offered.switches},
-        "params": mixed.params if mixed.params.keys() <= {p.name for p in offered.params} else start.params,
-        "overrides": mixed.overrides if source["system"].system == mixed.system else {},
+        "streams": min(blend.streams, options.max_streams),
+        "switches": {s.name: blend.switches.get(s.name, s.default) for s in options.switches},
+        "params": blend.params if blend.params.keys() <= {p.name for p in options.params} else start.params,
+        "overrides": blend.overrides if source["system"].system == blend.system else {},
     }
-    changes |= {of.path: pick(of.path, lambda v, of=of: offered.takes(of, v)) for of in BY_FAMILY}
-    planned = source["layers"]
-    same = (planned.system, planned.workload, planned.precision) == (mixed.system, mixed.workload, changes["precision"])
-    changes["layers"] = mixed.layers if same else {}
+    changes |= {of.path: pick(of.path, lambda v, of=of: options.takes(of, v)) for of in BY_FAMILY}
+    donor = source["layers"]
+    alike = (donor.system, donor.workload, donor.precision) == (blend.system, blend.workload, changes["precision"])
+    changes["layers"] = blend.layers if alike else {}
     for s in (*owners, start):
-        if s.scheme in offered.schemes and s.devices in offered.device_counts and s.split <= len(offered.splits):
+        if s.scheme in options.schemes and s.devices in options.device_counts and s.split <= len(options.splits):
             changes |= {"scheme": s.scheme, "devices": s.devices, "split": s.split}
             there = choices(start.with_(scheme=s.scheme, split=s.split))
             changes["second_split"] = s.second_split if s.second_split in there.second_cuts else None
             break
-    return evaluate(mixed.with_(**changes))
+    return evaluate(blend.with_(**changes))
 
 
 def _exact_shares(shares: Mapping[str, Fraction], difference: float) -> dict[str, float]:
@@ -90,7 +90,7 @@ def _exact_shares(shares: Mapping[str, Fraction], difference: float) -> dict[str
     return exact
 
 
-def attribute(base: Scenario, other: Scenario, figure: str = "latency_s") -> Attribution:
+def attribute(base: Scenario, target: Scenario, figure: str = "latency_s") -> Attribution:
     """The difference of a figure between two scenarios, dealt out to the kinds of change between them.
 
     A kind's share is its Shapley value: the mean, over all orders in which the changes could be made, of what the
@@ -100,14 +100,14 @@ def attribute(base: Scenario, other: Scenario, figure: str = "latency_s") -> Att
     or not known of one of the systems.
     """
     figure_named(figure, "figure")
-    groups = [g for g, fields in GROUPS.items() if any(getattr(base, f) != getattr(other, f) for f in fields)]
-    apart = ((base.system, other.workload), (other.system, base.workload))
+    groups = [g for g, fields in GROUPS.items() if any(getattr(base, f) != getattr(target, f) for f in fields)]
+    apart = ((base.system, target.workload), (target.system, base.workload))
     if any(why_not(system, workload) for system, workload in apart):
         groups = [_BOTH, *(g for g in groups if g not in ("workload", "hardware"))]
     values: dict[frozenset[str], Fraction] = {}
     for size in range(len(groups) + 1):
         for subset in combinations(groups, size):
-            report = _between(base, other, frozenset(subset))
+            report = _between(base, target, frozenset(subset))
             value = report.figure(figure)
             if value is None:
                 raise ScenarioError(f"{figure} is not known for {report.system_name}: it can't be attributed")
@@ -115,13 +115,13 @@ def attribute(base: Scenario, other: Scenario, figure: str = "latency_s") -> Att
     n = len(groups)
     shares: dict[str, Fraction] = {}
     for group in groups:
-        rest = [g for g in groups if g != group]
+        peers = [g for g in groups if g != group]
         shares[group] = sum(
             (
                 Fraction(factorial(size) * factorial(n - size - 1), factorial(n))
                 * (values[frozenset((*subset, group))] - values[frozenset(subset)])
                 for size in range(n)
-                for subset in combinations(rest, size)
+                for subset in combinations(peers, size)
             ),
             Fraction(0),
         )

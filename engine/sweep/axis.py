@@ -32,8 +32,8 @@ class Axis:
     @cached_property
     def even(self) -> bool:
         """Whether every value sets the same paths."""
-        own = frozenset((self.path,))
-        return len({frozenset(v) if isinstance(v, Mapping) else own for v in self.values}) == 1
+        paths = frozenset((self.path,))
+        return len({frozenset(v) if isinstance(v, Mapping) else paths for v in self.values}) == 1
 
     @cached_property
     def paths(self) -> frozenset[str]:
@@ -58,36 +58,36 @@ def steps(low: float, high: float, count: int, scale: str = "linear") -> tuple[f
     return (float(low), *inside, float(high))
 
 
-def _range(path: str, stated: Mapping[str, Any]) -> tuple[float, ...]:
+def _range(path: str, span: Mapping[str, Any]) -> tuple[float, ...]:
     """Values of an axis from a mapping {from, to, steps | by, scale}; ScenarioError for one that is none."""
     if (
-        set(stated) - {"from", "to", "steps", "by", "scale", "whole"}
-        or not {"from", "to"} <= set(stated)
-        or ("steps" in stated) == ("by" in stated)
+        set(span) - {"from", "to", "steps", "by", "scale", "whole"}
+        or not {"from", "to"} <= set(span)
+        or ("steps" in span) == ("by" in span)
     ):
         raise ScenarioError(f"axis {path[:60]}: a range has from, to, steps (or by) and scale (linear or log)")
-    scale = stated.get("scale", "linear")
+    scale = span.get("scale", "linear")
     if scale not in ("linear", "log"):
         raise ScenarioError(f"axis {path[:60]}: scale is {brief(scale, 20)}; linear or log is allowed")
     with boundary(f"axis {path[:60]}: from, to, steps and by are finite numbers, and by is not 0"):
-        low, high = float(stated["from"]), float(stated["to"])
+        low, high = float(span["from"]), float(span["to"])
         wrong = next((name for name, v in (("from", low), ("to", high)) if not isfinite(v)), None)
         if wrong is not None:
-            raise ScenarioError(f"axis {path[:60]}: {wrong} is {brief(stated[wrong])}: a finite number is needed")
-        count = int(stated["steps"] if "steps" in stated else (high - low) / float(stated["by"]) + 1 + 1e-9)
+            raise ScenarioError(f"axis {path[:60]}: {wrong} is {brief(span[wrong])}: a finite number is needed")
+        count = int(span["steps"] if "steps" in span else (high - low) / float(span["by"]) + 1 + 1e-9)
     if not 1 <= count <= VALUES_LIMIT:
         raise ScenarioError(f"axis {path[:60]} has {count} values: 1 to {VALUES_LIMIT} are allowed")
-    high = low + float(stated["by"]) * (count - 1) if "by" in stated else high
+    high = low + float(span["by"]) * (count - 1) if "by" in span else high
     values = steps(low, high, count, str(scale))
-    return tuple(dict.fromkeys(round(v) for v in values)) if stated.get("whole") else values
+    return tuple(dict.fromkeys(round(v) for v in values)) if span.get("whole") else values
 
 
-def axis_values(path: str, stated: Any) -> tuple[Any, ...]:
+def axis_values(path: str, data: Any) -> tuple[Any, ...]:
     """Values of an axis from a list, one value, or a mapping {from, to, steps | by, scale}; ScenarioError otherwise."""
-    if isinstance(stated, Mapping):
-        values: tuple[Any, ...] = _range(path, stated)
+    if isinstance(data, Mapping):
+        values: tuple[Any, ...] = _range(path, data)
     else:
-        values = tuple(stated) if isinstance(stated, list | tuple) else (stated,)
+        values = tuple(data) if isinstance(data, list | tuple) else (data,)
     if not 1 <= len(values) <= VALUES_LIMIT:
         raise ScenarioError(f"axis {path[:60]} has {len(values)} values: 1 to {VALUES_LIMIT} are allowed")
     for value in (item for item in values if type(item) is not int):

@@ -20,21 +20,21 @@ class Limit:
     """An inequality on a figure: ``figure <= value`` or ``figure >= value``."""
 
     figure: str
-    most: bool
+    upper: bool
     value: float
 
     def excess(self, value: Any) -> Any:
         """How far a figure, or each of an array, lies on the wrong side over the limit; 0 or less where kept. [-]"""
-        gap = value - self.value if self.most else self.value - value
+        gap = value - self.value if self.upper else self.value - value
         return gap / (abs(self.value) or 1.0)
 
     @property
     def exact(self) -> str:
         """The inequality with every digit, as `limits_of` reads it back."""
-        return f"{self.figure} {'<=' if self.most else '>='} {self.value!r}"
+        return f"{self.figure} {'<=' if self.upper else '>='} {self.value!r}"
 
     def __str__(self) -> str:
-        return f"{self.figure} {'<=' if self.most else '>='} {self.value:.6g}"
+        return f"{self.figure} {'<=' if self.upper else '>='} {self.value:.6g}"
 
 
 @dataclass(frozen=True)
@@ -55,16 +55,16 @@ def figure_named(name: Any, where: str) -> str:
     return str(name)
 
 
-def objectives_of(stated: str | Sequence[Any] | Mapping[str, Any]) -> tuple[Objective, ...]:
+def objectives_of(data: str | Sequence[Any] | Mapping[str, Any]) -> tuple[Objective, ...]:
     """Objectives from ``latency_s:min,throughput_per_w:max``, a list of such parts, or a mapping figure -> min|max.
 
     ScenarioError for a list that is none, an unknown figure or goal, or more than 4.
     """
-    if isinstance(stated, Mapping):
-        stated = [f"{k}:{v}" for k, v in stated.items()]
-    if not isinstance(stated, str | list | tuple):
-        raise ScenarioError(f"objectives is {brief(stated)}: a list such as [latency_s:min, capex_usd:min] is needed")
-    parts: Sequence[Any] = stated.split(",") if isinstance(stated, str) else stated
+    if isinstance(data, Mapping):
+        data = [f"{k}:{v}" for k, v in data.items()]
+    if not isinstance(data, str | list | tuple):
+        raise ScenarioError(f"objectives is {brief(data)}: a list such as [latency_s:min, capex_usd:min] is needed")
+    parts: Sequence[Any] = data.split(",") if isinstance(data, str) else data
     objectives = []
     for part in parts:
         if isinstance(part, Objective):
@@ -81,14 +81,14 @@ def objectives_of(stated: str | Sequence[Any] | Mapping[str, Any]) -> tuple[Obje
     return tuple(objectives)
 
 
-def limits_of(stated: Any) -> tuple[bool, tuple[Limit, ...]]:
+def limits_of(data: Any) -> tuple[bool, tuple[Limit, ...]]:
     """(whether a design must fit, limits) from parts such as ``fits`` or ``latency_s <= 0.02``.
 
     ScenarioError for a list or a limit that is none.
     """
-    if not isinstance(stated, str | list | tuple | None):
-        raise ScenarioError(f"constraints is {brief(stated)}: a list such as [fits, latency_s <= 0.02] is needed")
-    parts: Sequence[Any] = [p for p in stated.split(",") if p.strip()] if isinstance(stated, str) else stated or ()
+    if not isinstance(data, str | list | tuple | None):
+        raise ScenarioError(f"constraints is {brief(data)}: a list such as [fits, latency_s <= 0.02] is needed")
+    parts: Sequence[Any] = [p for p in data.split(",") if p.strip()] if isinstance(data, str) else data or ()
     fits, limits = False, []
     for part in parts:
         if isinstance(part, Limit):

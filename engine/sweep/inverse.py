@@ -55,8 +55,8 @@ def _worst(space: Space, figures: Mapping[str, np.ndarray], unfit: np.ndarray) -
     rows = [np.where(np.isnan(row), np.inf, row) for row in rows]
     if space.fits:
         rows.append(np.where(unfit, np.inf, -np.inf))
-    stacked = np.stack(rows)
-    return stacked.max(axis=0), stacked.argmax(axis=0)
+    excess = np.stack(rows)
+    return excess.max(axis=0), excess.argmax(axis=0)
 
 
 def inverse(space: Space, start: Mapping[str, Any]) -> Inverse:
@@ -76,38 +76,38 @@ def inverse(space: Space, start: Mapping[str, Any]) -> Inverse:
         raise ScenarioError("an inverse search needs at least one limit, as latency_s <= 0.02")
     if space.size > POINTS_LIMIT:
         raise ScenarioError(f"the grid has {space.size} designs: at most {POINTS_LIMIT} are allowed here")
-    space.priced()
+    space.check_money()
     at = _start(space, start)
     names = list(dict.fromkeys(limit.figure for limit in space.limits)) or ["latency_s"]
     values, bad, unfit = price(space, names)
     if bad.all():
         raise ScenarioError("no design of this grid runs: every one is refused by its system")
     figures = dict(zip(names, values, strict=True))
-    worst, which = _worst(space, figures, unfit)
+    worst, index = _worst(space, figures, unfit)
     worst = np.where(bad, np.inf, worst)
-    moved = far = np.zeros([len(axis) for axis in space.axes])
+    shifts = far = np.zeros([len(axis) for axis in space.axes])
     for i, axis in enumerate(space.axes):
         shape = [len(axis) if a == i else 1 for a in range(len(space.axes))]
-        moved = moved + (np.arange(len(axis)) != at[i]).reshape(shape)
+        shifts = shifts + (np.arange(len(axis)) != at[i]).reshape(shape)
         far = far + _distance(axis, at[i]).reshape(shape)
-    moved, far = moved.reshape(-1), np.round(far.reshape(-1), 9)
+    shifts, far = shifts.reshape(-1), np.round(far.reshape(-1), 9)
     within = np.flatnonzero(worst <= 0)
-    met = len(within) > 0
-    able = within if met else np.flatnonzero(~bad)
-    keys = (able, far[able], moved[able]) if met else (able, far[able], moved[able], worst[able])
+    feasible = len(within) > 0
+    able = within if feasible else np.flatnonzero(~bad)
+    keys = (able, far[able], shifts[able]) if feasible else (able, far[able], shifts[able], worst[able])
     number = int(able[np.lexsort(keys)[0]])
-    shown = {name: float(row[number]) for name, row in figures.items()}
+    answer = {name: float(row[number]) for name, row in figures.items()}
     digits = zip(space.axes, at, space.digits(number), strict=True)
     changes = {axis.path: (axis.values[a], axis.values[d]) for axis, a, d in digits if a != d}
-    binding = _name(space, int(which[number])) if not met else _binding(space, at, number, worst, which)
-    return Inverse(met, space.scenario(number), number, changes, shown, binding)
+    binding = _name(space, int(index[number])) if not feasible else _binding(space, at, number, worst, index)
+    return Inverse(feasible, space.scenario(number), number, changes, answer, binding)
 
 
-def _name(space: Space, which: int) -> str:
-    return str(space.limits[which]) if which < len(space.limits) else "fits"
+def _name(space: Space, index: int) -> str:
+    return str(space.limits[index]) if index < len(space.limits) else "fits"
 
 
-def _binding(space: Space, at: list[int], number: int, worst: np.ndarray, which: np.ndarray) -> str:
+def _binding(space: Space, at: list[int], number: int, worst: np.ndarray, index: np.ndarray) -> str:
     """The limit most exceeded one step closer to the start; else that with the least room."""
     closer = []
     for axis, (a, d) in enumerate(zip(at, space.digits(number), strict=True)):
@@ -117,4 +117,4 @@ def _binding(space: Space, at: list[int], number: int, worst: np.ndarray, which:
             step = max((v for v in between if near[v] < near[d]), key=lambda v: near[v], default=a)
             closer.append(number + (step - d) * space.strides[axis])
     failing = [n for n in closer if worst[n] > 0]
-    return _name(space, int(which[max(failing, key=lambda n: worst[n], default=number)]))
+    return _name(space, int(index[max(failing, key=lambda n: worst[n], default=number)]))

@@ -131,16 +131,16 @@ class SweepResult:
         """Designs priced and thinned a second, set-up apart. [1/s]"""
         return self.counts.done / max(self.seconds - self.setup_s, 1e-9)
 
-    def defined(self) -> None:
+    def check_objectives(self) -> None:
         """ScenarioError for an objective that no design has, which leaves no front."""
         cloud = self.cloud[:, self.cloud_state == 0]
         if len(self.front) or not self.counts.kept or not cloud.size:
             return
-        known = [name for name, row in zip(FIGURES, cloud, strict=True) if not np.isnan(row).all()]
-        lacking = next((o.figure for o in self.space.objectives if o.figure not in known), None)
+        names = [name for name, row in zip(FIGURES, cloud, strict=True) if not np.isnan(row).all()]
+        lacking = next((o.figure for o in self.space.objectives if o.figure not in names), None)
         if lacking is not None:
             raise ScenarioError(
-                f"objective {lacking}: no design of this space has that figure; they have {', '.join(known)}"
+                f"objective {lacking}: no design of this space has that figure; they have {', '.join(names)}"
             )
 
     def to_dict(self) -> dict[str, Any]:

@@ -50,8 +50,8 @@ def _space(token: str) -> tuple[Space, dict[Any, Any]]:
 
 @lru_cache(maxsize=16)
 def _block(key: BlockKey) -> DesignBlock:
-    space, known = _space(key[0])
-    return block_at(space, key[1], known)
+    space, cache = _space(key[0])
+    return block_at(space, key[1], cache)
 
 
 @dataclass
@@ -72,55 +72,55 @@ def best(k: int, number: np.ndarray, values: np.ndarray) -> Best:
 
 
 def price_chunk(
-    of: DesignBlock | BlockKey, lo: int, hi: int, picks: np.ndarray, top: int, killers: np.ndarray, least: float
+    of: DesignBlock | BlockKey, lo: int, hi: int, picks: np.ndarray, top: int, killers: np.ndarray, cutoff: float
 ) -> ChunkResult:
     """The chunk lo..hi of a block: its counts, its designs that nothing known dominates, its best, its picks.
 
     A block is given by its key in another process, which makes the tables itself. Where every design is picked, each
-    is priced once, in all figures. ``top``, ``killers`` and ``least`` as `thinned` has them. [SI]
+    is priced once, in all figures. ``top``, ``killers`` and ``cutoff`` as `thin` has them. [SI]
     """
     block, n = of if isinstance(of, DesignBlock) else _block(of), hi - lo
     names = block.space.figures
-    drawn = None
+    cloud = None
     if len(picks) == n:
-        drawn = block.fill(lo, n, FIGURES)
-        values, refused, unfit = drawn[0][[FIGURES.index(figure) for figure in names]], *drawn[1:]
+        cloud = block.fill(lo, n, FIGURES)
+        values, bad, unfit = cloud[0][[FIGURES.index(figure) for figure in names]], *cloud[1:]
     else:
-        values, refused, unfit = block.fill(lo, n, names)
-        drawn = block.fill(0, len(picks), FIGURES, picks) if len(picks) else None
-    result = thinned(values, refused, unfit, lambda at: block.numbers(at + lo), block.space, top, killers, least)
-    return replace(result, drawn=drawn)
+        values, bad, unfit = block.fill(lo, n, names)
+        cloud = block.fill(0, len(picks), FIGURES, picks) if len(picks) else None
+    result = thin(values, bad, unfit, lambda at: block.numbers(at + lo), block.space, top, killers, cutoff)
+    return replace(result, drawn=cloud)
 
 
-def thinned(
+def thin(
     values: np.ndarray,
-    refused: np.ndarray,
+    bad: np.ndarray,
     unfit: np.ndarray,
     numbers: Callable[[np.ndarray], np.ndarray],
     space: Space,
     top: int,
     killers: np.ndarray,
-    least: float = inf,
+    cutoff: float = inf,
 ) -> ChunkResult:
     """Priced designs (`Space.figures`, n): counted, and those kept that nothing known dominates, and the ``top`` best.
 
     ``numbers``: places -> numbers in the space. The values are taken apart on the way. What is known of other designs
-    only spares work: ``killers`` (objectives, n) on the front so far, and the ``least`` first objective, signed, above
+    only spares work: ``killers`` (objectives, n) on the front so far, and the ``cutoff`` first objective, signed, above
     which a design is not among the best. [SI]
     """
-    k, n, missed = len(space.objectives), len(refused), np.zeros(len(space.limits), dtype=np.int64)
+    k, n, missed = len(space.objectives), len(bad), np.zeros(len(space.limits), dtype=np.int64)
     counts, at, good = np.zeros(3, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     candidates, able = sift(
         values,
-        refused,
+        bad,
         unfit,
         space.fits,
-        np.array([limit.most for limit in space.limits], dtype=np.bool_),
+        np.array([limit.upper for limit in space.limits], dtype=np.bool_),
         np.array([space.figures.index(limit.figure) for limit in space.limits], dtype=np.int64),
         np.array([limit.value for limit in space.limits], dtype=np.float64),
         np.array([o.sign for o in space.objectives]),
         killers,
-        least if top else -inf,
+        cutoff if top else -inf,
         counts,
         missed,
         at,
@@ -136,15 +136,15 @@ def thinned(
 def killers_of(values: np.ndarray) -> np.ndarray:
     """A few designs of a front, spread along its first objective."""
     spread = np.linspace(0, values.shape[1] - 1, min(_KILLERS, values.shape[1])).astype(np.int64)
-    ranked = np.argsort(values[0], kind="stable")
-    return np.ascontiguousarray(values[:, ranked[spread]])
+    order = np.argsort(values[0], kind="stable")
+    return np.ascontiguousarray(values[:, order[spread]])
 
 
 class _Cloud:
     """Designs drawn evenly from a space, with all their figures."""
 
-    def __init__(self, space: Space, most: int) -> None:
-        self.space, self.numbers = space, _cloud_numbers(space.size, most)
+    def __init__(self, space: Space, limit: int) -> None:
+        self.space, self.numbers = space, _cloud_numbers(space.size, limit)
         self.figures = np.full((len(FIGURES), len(self.numbers)), np.nan)
         self.state = np.full(len(self.numbers), _NOT_DRAWN, dtype=np.int8)
         self.waiting: deque[np.ndarray] = deque()  # which lie in each chunk that is handed out
@@ -165,17 +165,17 @@ class _Cloud:
 
     def take(self, chunk: ChunkResult) -> None:
         """Figures of those that lie in a chunk."""
-        which = self.waiting.popleft()
+        index = self.waiting.popleft()
         if chunk.drawn is not None:
             values, bad, unfit = chunk.drawn
             values[:, bad] = np.nan
-            self.figures[:, which], self.state[which] = values, np.where(bad, _REFUSED, unfit)
+            self.figures[:, index], self.state[index] = values, np.where(bad, _REFUSED, unfit)
 
     @property
     def reached(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Numbers, figures and states of those whose chunk was done. [SI]"""
-        priced = self.state != _NOT_DRAWN
-        return self.numbers[priced], self.figures[:, priced], self.state[priced]
+        mask = self.state != _NOT_DRAWN
+        return self.numbers[mask], self.figures[:, mask], self.state[mask]
 
 
 class _Archive:
@@ -185,7 +185,7 @@ class _Archive:
     def __init__(self, space: Space, top: int, cloud: int) -> None:
         k = len(space.objectives)
         self.space, self.cloud = space, _Cloud(space, cloud)
-        self.wish = top, np.zeros((k, 0)), inf  # what a chunk is asked for, as `thinned` has it
+        self.wish = top, np.zeros((k, 0)), inf  # what a chunk is asked for, as `thin` has it
         self.number, self.values = self.best = np.zeros(0, dtype=np.int64), np.zeros((k, 0))
         none_missed = np.zeros(len(space.limits), dtype=np.int64)
         self.counts = Counts(space.size, none_missed, done=space.skipped, skipped=space.skipped)
@@ -196,8 +196,8 @@ class _Archive:
         self.cloud.take(chunk)
         top, killers, _ = self.wish
         if len(chunk.best[0]):
-            joined = (np.concatenate(pair, axis=-1) for pair in zip(self.best, chunk.best, strict=True))
-            self.best = best(top, *joined)
+            arrays = (np.concatenate(pair, axis=-1) for pair in zip(self.best, chunk.best, strict=True))
+            self.best = best(top, *arrays)
             if len(self.best[0]) == top:
                 self.wish = top, killers, float(self.best[1][0, -1])
         if not len(chunk.number):
@@ -220,7 +220,7 @@ class _Archive:
         front = Front(space, self.number[order], self.values[:, order] * signs)
         top = Front(space, self.best[0], self.best[1] * signs)
         result = SweepResult(space, front, top, *self.cloud.reached, self.counts, seconds, setup_s)
-        result.defined()
+        result.check_objectives()
         return result
 
 
@@ -229,7 +229,7 @@ def sweep(
     *,
     executor: Executor | None = None,
     chunk: int = CHUNK,
-    progress: Callable[[int, int], object] = lambda done, size: None,
+    progress: Callable[[int, int], object] = lambda place, size: None,
     preparing: Callable[[int, int], object] = lambda at, of: None,
     cancelled: Callable[[], bool] = lambda: False,
     cloud: int = CLOUD,
@@ -261,7 +261,7 @@ def sweep(
     began = time.perf_counter()
     space = space_of(space, catalog, zoo)
     space.enumerable()
-    space.priced()
+    space.check_money()
 
     def beat(at: int, of: int) -> None:
         if cancelled():
@@ -273,31 +273,31 @@ def sweep(
     if remote and (space.catalog is not None or space.zoo is not None):
         raise ScenarioError("a sweep on other processes reads what ships: leave out your own catalog and workloads")
     counts, token = archive.counts, space.token if remote else ""
-    setup_s, halted = 0.0, False
+    setup_s, stop = 0.0, False
 
     def tasks() -> Iterator[tuple[Any, ...]]:
-        nonlocal halted, setup_s
+        nonlocal stop, setup_s
         try:
             at = time.perf_counter()
             for block in blocks(space, beat):
                 setup_s += time.perf_counter() - at
                 counts.say(block.sentences)
-                which, places = archive.cloud.of(block)
+                index, places = archive.cloud.of(block)
                 step = min(chunk, CHUNK, block.chunk)
                 for lo in range(0, block.size, step):
                     if cancelled():
                         raise SweepCancelled
                     hi = min(lo + step, block.size)
                     within = slice(*np.searchsorted(places, (lo, hi)))
-                    archive.cloud.waiting.append(which[within])
-                    own = (token, block.digits) if remote and block.tables else block
-                    yield own, lo, hi, places[within]
+                    archive.cloud.waiting.append(index[within])
+                    source = (token, block.digits) if remote and block.tables else block
+                    yield source, lo, hi, places[within]
                 at = time.perf_counter()
         except SweepCancelled:  # what has begun is still waited for
-            halted = True
+            stop = True
 
     def work(task: tuple[Any, ...]) -> ChunkResult | None:
-        return None if halted else price_chunk(*task, *archive.wish)
+        return None if stop else price_chunk(*task, *archive.wish)
 
     runner: Executor | None = executor
     if executor is not None and remote:  # other processes are sent each chunk with what is known by then
@@ -309,19 +309,19 @@ def sweep(
         archive.take(part)
         progress(counts.done, space.size)
     result = archive.result(time.perf_counter() - began, setup_s)
-    if halted:
-        stopped = SweepCancelled(f"cancelled after {counts.done} of {space.size} designs")
-        stopped.result = result
-        raise stopped
+    if stop:
+        error = SweepCancelled(f"cancelled after {counts.done} of {space.size} designs")
+        error.result = result
+        raise error
     return result
 
 
 @lru_cache(maxsize=16)
-def _cloud_numbers(size: int, most: int) -> np.ndarray:
+def _cloud_numbers(size: int, limit: int) -> np.ndarray:
     """Numbers of the cloud's designs, ascending, read-only: all of a small space, else one drawn from each equal part
     of it."""
-    edges, draw = [size * i // most for i in range(most + 1)] if most else [], Random(size)
-    drawn = [draw.randrange(lo, hi) for lo, hi in pairwise(edges)] if size > most else range(size)
-    numbers = np.array(drawn, dtype=np.int64)
+    edges, draw = [size * i // limit for i in range(limit + 1)] if limit else [], Random(size)
+    picks = [draw.randrange(lo, hi) for lo, hi in pairwise(edges)] if size > limit else range(size)
+    numbers = np.array(picks, dtype=np.int64)
     numbers.setflags(write=False)
     return numbers

@@ -18,7 +18,7 @@ from engine.sweep.goals import FIGURES
 from engine.sweep.pricing.blocks import DesignBlock, block_at, figures_of
 from engine.sweep.pricing.structure import Structural, numeric_axes
 from engine.sweep.result import Counts, Front, SweepResult
-from engine.sweep.run import CLOUD, SweepCancelled, sweep, thinned
+from engine.sweep.run import CLOUD, SweepCancelled, sweep, thin
 from engine.sweep.space import SIZES, Space, space_of
 
 POPULATION = 100
@@ -48,9 +48,9 @@ class Genetic:
             raise ScenarioError("a search needs the package pymoo, which is not installed: pip install pymoo") from None
         self._axes = len(radix)
         self._open = np.flatnonzero(np.array(radix) > 1)
-        most = np.array(radix)[self._open] - 1
+        high = np.array(radix)[self._open] - 1
         make: Any = Problem  # without an evaluation of its own: what designs cost is told
-        self._problem = make(n_var=len(most), n_obj=objectives, n_ieq_constr=1, xl=0 * most, xu=most, vtype=int)
+        self._problem = make(n_var=len(high), n_obj=objectives, n_ieq_constr=1, xl=0 * high, xu=high, vtype=int)
         repair = RoundingRepair()
         self._algorithm = NSGA2(
             pop_size=POPULATION,
@@ -76,8 +76,8 @@ class Genetic:
         from pymoo.core.evaluator import Evaluator
         from pymoo.problems.static import StaticProblem
 
-        known = StaticProblem(self._problem, F=cost, G=excess[:, None])
-        Evaluator().eval(known, self._offspring)
+        problem = StaticProblem(self._problem, F=cost, G=excess[:, None])
+        Evaluator().eval(problem, self._offspring)
         self._algorithm.tell(infills=self._offspring)
 
 
@@ -133,12 +133,12 @@ class Figures:
 class _Tried:
     """What was tried so far: figures, what they cost the objectives, and by how much limits are missed."""
 
-    def __init__(self, space: Space, most: int, figures: Figures) -> None:
-        self.space, self.price, self.most = space, figures.of, most
+    def __init__(self, space: Space, limit: int, figures: Figures) -> None:
+        self.space, self.price, self.limit = space, figures.of, limit
         self.place: dict[int, int] = {}
-        self.numbers = np.zeros(most, dtype=np.int64)
-        self.figures = np.full((len(FIGURES), most), np.nan)
-        self.state = np.zeros(most, dtype=np.int8)
+        self.numbers = np.zeros(limit, dtype=np.int64)
+        self.figures = np.full((len(FIGURES), limit), np.nan)
+        self.state = np.zeros(limit, dtype=np.int8)
         self.counts = Counts(space.size, np.zeros(len(space.limits), dtype=np.int64))
         self.rows = [FIGURES.index(o.figure) for o in space.objectives]
         self.signs = np.array([o.sign for o in space.objectives])
@@ -174,48 +174,48 @@ class _Tried:
         order = np.argsort(self.numbers[:n], kind="stable")
         numbers, figures, state = self.numbers[order], self.figures[:, order], self.state[order]
         values = np.ascontiguousarray(figures[[FIGURES.index(name) for name in space.figures]])
-        known = np.zeros((len(space.objectives), 0))
-        chunk = thinned(values, state == 2, state == 1, numbers.take, space, top, known)
+        killers = np.zeros((len(space.objectives), 0))
+        chunk = thin(values, state == 2, state == 1, numbers.take, space, top, killers)
         counts.add(chunk.counts)
         signs = self.signs[:, None]
-        drawn = np.linspace(0, n - 1, min(cloud, n)).astype(np.int64)
+        picks = np.linspace(0, n - 1, min(cloud, n)).astype(np.int64)
         return SweepResult(
             space,
             Front(space, chunk.number, chunk.values * signs),
             Front(space, chunk.best[0], chunk.best[1] * signs),
-            numbers[drawn],
-            figures[:, drawn],
-            state[drawn],
+            numbers[picks],
+            figures[:, picks],
+            state[picks],
             counts,
             seconds,
         )
 
 
-def _generation(tried: _Tried, generation: np.ndarray, beat: Callable[[], None]) -> np.ndarray | None:
+def _generation(archive: _Tried, generation: np.ndarray, beat: Callable[[], None]) -> np.ndarray | None:
     """Places of the designs that were asked for, the new ones priced; None where no evaluations are left for them."""
     places = []
     for digits in generation:
-        number = tried.number(digits)
-        if number not in tried.place:
-            if len(tried.place) == tried.most:
+        number = archive.number(digits)
+        if number not in archive.place:
+            if len(archive.place) == archive.limit:
                 return None
             beat()
-            tried.add(number)
-        places.append(tried.place[number])
+            archive.add(number)
+        places.append(archive.place[number])
     return np.array(places, dtype=np.int64)
 
 
-def _led(tried: _Tried, leaders: Iterator[Any], beat: Callable[[], None]) -> None:
+def _led(archive: _Tried, leaders: Iterator[Any], beat: Callable[[], None]) -> None:
     """Tries designs until all evaluations are spent: one leader after the other, each until it finds nothing new."""
     for leader in leaders:
         idle = 0
         while idle < _IDLE and len(offspring := leader.ask()):
-            before = len(tried.place)
-            places = _generation(tried, offspring, beat)
+            before = len(archive.place)
+            places = _generation(archive, offspring, beat)
             if places is None:
                 return
-            leader.tell(*tried.costs(places)[:2])
-            idle = idle + 1 if len(tried.place) == before else 0
+            leader.tell(*archive.costs(places)[:2])
+            idle = idle + 1 if len(archive.place) == before else 0
 
 
 def search(
@@ -225,7 +225,7 @@ def search(
     seed: int = 0,
     optimiser: Callable[[Sequence[int], int, int], Any] = Genetic,
     figures: Figures | None = None,
-    progress: Callable[[int, int], object] = lambda done, of: None,
+    progress: Callable[[int, int], object] = lambda at, of: None,
     cancelled: Callable[[], bool] = lambda: False,
     cloud: int = CLOUD,
     top: int = 10,
@@ -257,29 +257,29 @@ def search(
     if seed < 0:
         raise ScenarioError(f"seed is {seed}: a whole number of at least 0 is allowed")
     space = space_of(space)
-    space.priced()
+    space.check_money()
     if space.size <= evaluations:
         return sweep(space, progress=progress, cancelled=cancelled, cloud=cloud, top=top)
 
     def beat(*_: int) -> None:
         if cancelled():
-            raise SweepCancelled(f"cancelled after {len(tried.place)} of {evaluations} evaluations")
-        progress(len(tried.place), evaluations)
+            raise SweepCancelled(f"cancelled after {len(archive.place)} of {evaluations} evaluations")
+        progress(len(archive.place), evaluations)
 
-    tried = _Tried(space, evaluations, figures or Figures(space, beat))
+    archive = _Tried(space, evaluations, figures or Figures(space, beat))
     radix = [len(axis) for axis in space.axes]
-    stopped: SweepCancelled | None = None
+    cancel: SweepCancelled | None = None
     try:
-        _led(tried, (optimiser(radix, len(space.objectives), seed + start) for start in count()), beat)
+        _led(archive, (optimiser(radix, len(space.objectives), seed + start) for start in count()), beat)
         beat()
     except SweepCancelled as error:
-        stopped = error
-    result = tried.result(cloud, top, time.perf_counter() - began)
-    if stopped is not None:
-        stopped.result = result
-        raise stopped
+        cancel = error
+    result = archive.result(cloud, top, time.perf_counter() - began)
+    if cancel is not None:
+        cancel.result = result
+        raise cancel
     counts = result.counts
     if counts.refused == counts.done:
         raise ScenarioError(f"none of {counts.done:,} designs tried can run: {next(iter(counts.sentences))}")
-    result.defined()
+    result.check_objectives()
     return result

@@ -31,8 +31,8 @@ class Sensitivity:
     @property
     def width(self) -> float:
         """Largest relative change of the figure. [-]"""
-        moved = [abs(v - self.base) for v in (self.low, self.high) if v is not None]
-        return max(moved, default=0.0) / abs(self.base) if self.base else 0.0
+        shifts = [abs(v - self.base) for v in (self.low, self.high) if v is not None]
+        return max(shifts, default=0.0) / abs(self.base) if self.base else 0.0
 
 
 def knobs_of(scenario: Scenario) -> dict[str, float]:

@@ -80,10 +80,10 @@ class Space:
             )
 
     @cached_property
-    def unpriced(self) -> tuple[str, ...]:
+    def without_price(self) -> tuple[str, ...]:
         """What-ifs of hardware that every design has and none has a price for: money is a figure of no design."""
-        moved = any(path in ("system", "workload") for axis in self.axes for path in axis.paths)
-        always = [] if moved else list(self.base.overrides)
+        varies = any(path in ("system", "workload") for axis in self.axes for path in axis.paths)
+        always = [] if varies else list(self.base.overrides)
         for axis in self.axes:
             always += [path for path in sorted(axis.paths) if axis.even or path.endswith(".price")]
         return without_figure(always, "price")
@@ -96,14 +96,14 @@ class Space:
             return []
         return without_power(bind(self.base, self.catalog, self.zoo), [*self.base.overrides, *paths])
 
-    def priced(self) -> None:
+    def check_money(self) -> None:
         """ScenarioError where a goal is a figure of money and no design has one."""
         goals = [("objective", o.figure) for o in self.objectives] + [("limit", limit.figure) for limit in self.limits]
-        for what, figure in goals:
-            if "usd" in figure and self.unpriced:
+        for kind, figure in goals:
+            if "usd" in figure and self.without_price:
                 raise ScenarioError(
-                    f"{what} {figure}: no design has a price, as {self.unpriced[0]} is a what-if and no list has that "
-                    "part; leave it out, or set a price of the device too, as devices.0.price"
+                    f"{kind} {figure}: no design has a price, as {self.without_price[0]} is a what-if and no list has "
+                    "that part; leave it out, or set a price of the device too, as devices.0.price"
                 )
 
     @cached_property
@@ -137,11 +137,11 @@ class Space:
             raise ScenarioError(f"{', '.join(sorted(self.axes[i].path for i in out))}: left out here, as it has none")
         axes = zip(self.without(out).axes, digits, strict=True)
         return apply_settings(
-            self.base, [s for axis, digit in axes for s in axis.settings(digit)], self.catalog, self.zoo, self.moved
+            self.base, [s for axis, digit in axes for s in axis.settings(digit)], self.catalog, self.zoo, self.bases
         )
 
     @cached_property
-    def moved(self) -> dict[tuple[str, str], Scenario]:
+    def bases(self) -> dict[tuple[str, str], Scenario]:
         """The base on other pairs of a system and a workload, as far as it has been asked for."""
         return {}
 
@@ -170,11 +170,11 @@ class Space:
         single = {i for i, axis in enumerate(self.axes) if axis.paths == {axis.path} and axis.path not in SIZES}
         settings = [s for i, digit in zip(self._pair_axes, key) for s in self.axes[i].settings(digit)]
         try:
-            left = single.difference(self._pair_axes)
-            here = apply_settings(self.base, settings, self.catalog, self.zoo, self.moved) if left else self.base
+            singles = single.difference(self._pair_axes)
+            here = apply_settings(self.base, settings, self.catalog, self.zoo, self.bases) if singles else self.base
         except (ScenarioError, Unsupported):  # refused as a whole
             return frozenset()
-        return frozenset(i for i in left if self._lacks(here, self.axes[i]))
+        return frozenset(i for i in singles if self._lacks(here, self.axes[i]))
 
     def _lacks(self, here: Scenario, axis: Axis) -> bool:
         """Whether a scenario has none of what an axis sets."""
@@ -200,10 +200,10 @@ class Space:
         """Designs left out, as the one that stands for them differs in nothing that its system or network has."""
         if not self._pair_axes:
             return 0
-        rest = self.size // prod(len(self.axes[i]) for i in self._pair_axes)
+        designs = self.size // prod(len(self.axes[i]) for i in self._pair_axes)
         keys = product(*(range(len(self.axes[i])) for i in self._pair_axes))
         outs = (prod(len(self.axes[i]) for i in self.left_out(dict(zip(self._pair_axes, key)))) for key in keys)
-        return sum(rest - rest // out for out in outs)
+        return sum(designs - designs // out for out in outs)
 
     def values(self, number: int) -> dict[str, Any]:
         """What each axis sets in a design, by its path."""
@@ -229,39 +229,39 @@ def apply_settings(
     settings: Sequence[tuple[str, Any]],
     catalog: Catalog | None = None,
     zoo: Zoo | None = None,
-    moved: dict[tuple[str, str], Scenario] | None = None,
+    bases: dict[tuple[str, str], Scenario] | None = None,
 ) -> Scenario:
     """A scenario with settings applied; where the system or the workload changes, what it does not offer is re-chosen.
 
-    Precision, scheme, devices, switches and parameters of the base stay where the new pair offers them. ``moved`` holds
+    Precision, scheme, devices, switches and parameters of the base stay where the new pair offers them. ``bases`` holds
     the base on pairs that were asked for before.
     """
     pair = {path: value for path, value in settings if path in ("system", "workload")}
     scenario = base
     if pair and any(getattr(base, path) != value for path, value in pair.items()):
         system, workload = (str(pair.get(field, getattr(base, field))) for field in ("system", "workload"))
-        known = {} if moved is None else moved
-        if (system, workload) not in known:
-            known[system, workload] = _moved(base, system, workload, catalog, zoo)
-        scenario = known[system, workload]
+        cache = {} if bases is None else bases
+        if (system, workload) not in cache:
+            cache[system, workload] = _rebase(base, system, workload, catalog, zoo)
+        scenario = cache[system, workload]
     for path, value in settings:
         if path not in pair:
             scenario = apply(scenario, path, value)
     return scenario
 
 
-def _moved(base: Scenario, system: str, workload: str, catalog: Catalog | None, zoo: Zoo | None) -> Scenario:
+def _rebase(base: Scenario, system: str, workload: str, catalog: Catalog | None, zoo: Zoo | None) -> Scenario:
     """The base on another pair: whatever the pair does not offer takes the pair's default."""
     start = default_scenario(system, workload, catalog, zoo)
-    offered = choices(start, catalog, zoo)
+    options = choices(start, catalog, zoo)
     fields: dict[str, Any] = {"batch": base.batch, "costs": base.costs, "limits": base.limits}
-    fields |= {"streams": base.streams} if base.streams <= offered.max_streams else {}
+    fields |= {"streams": base.streams} if base.streams <= options.max_streams else {}
     if base.workload == workload:
         fields |= {"inputs": base.inputs, "outputs": base.outputs, "params": base.params}
-    if base.precision in offered.formats:
+    if base.precision in options.formats:
         fields["precision"] = base.precision
-    fields |= {of.path: v for of in BY_FAMILY if offered.takes(of, v := getattr(base, of.path))}
-    if base.scheme in offered.schemes and base.devices in offered.device_counts and base.scheme != "split":
+    fields |= {of.path: v for of in BY_FAMILY if options.takes(of, v := getattr(base, of.path))}
+    if base.scheme in options.schemes and base.devices in options.device_counts and base.scheme != "split":
         fields |= {"scheme": base.scheme, "devices": base.devices}
     fields["switches"] = start.switches | {k: v for k, v in base.switches.items() if k in start.switches}
     return start.with_(**fields)
@@ -320,13 +320,13 @@ def _space(data: Any, catalog: Catalog | None, zoo: Zoo | None) -> Space:
             f"a space has scenario, axes (path: values), constraints and objectives; "
             f"{f'{brief(strange[0])} is none of them' if strange else 'scenario or axes is missing'}"
         )
-    unnamed = next((path for path in data["axes"] if not isinstance(path, str)), None)
-    if unnamed is not None:
-        raise ScenarioError(f"axes has {brief(unnamed)}: a path such as batch or devices.0.npu.tiles is needed")
+    nameless = next((path for path in data["axes"] if not isinstance(path, str)), None)
+    if nameless is not None:
+        raise ScenarioError(f"axes has {brief(nameless)}: a path such as batch or devices.0.npu.tiles is needed")
     axes = tuple(Axis(path, axis_values(path, values)) for path, values in data["axes"].items())
     fits, limits = limits_of(data.get("constraints", ["fits"]))
     usual = objectives_of(data.get("objectives") or "latency_s:min,throughput_per_w:max,capex_usd:min")
     space = Space(_base(data["scenario"], catalog, zoo), axes, usual, limits, fits, catalog=catalog, zoo=zoo)
     if data.get("objectives"):
         return space
-    return replace(space, objectives=usual[:2]) if space.unpriced else space
+    return replace(space, objectives=usual[:2]) if space.without_price else space

@@ -189,7 +189,7 @@ def _attribution(base: ComparedScenario, rival: ComparedScenario, metric: Metric
         return f"no difference in {label.lower()}", texts.NOTHING_MOVES, None
     part = abs(changes[0][1]) / sum(abs(share) for _, share in changes)
     answer = f"{fmt.percent(part)} of what moves {label.lower()}: {changes[0][0].lower()}"
-    ends, values = (base.letter, rival.letter), (attribution.base, attribution.other)
+    ends, values = (base.letter, rival.letter), (attribution.base, attribution.target)
     fig = charts.attribution(ends, values, changes, metric.unit, label, metric.rising, parts.dark())
     return answer, texts.DIFFERENCE_CAPTION.format(evaluations=attribution.evaluations), fig
 

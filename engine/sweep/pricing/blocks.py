@@ -68,29 +68,29 @@ class DesignBlock:
             return np.full((len(figures), n), nan), np.ones(n, dtype=bool), np.zeros(n, dtype=bool)
         options = [(table, self.size * option) for table in self.tables for option in range(table.options)]
         names = tuple(dict.fromkeys((*_PACE, *figures))) if len(options) > 1 else figures
-        (values, bad, unfit), *rest = (table.fill(at + lo, n, numbers + at, names) for table, at in options)
-        if not rest:
+        (values, bad, unfit), *tail = (table.fill(at + lo, n, numbers + at, names) for table, at in options)
+        if not tail:
             return values, bad, unfit
-        for other, refused, misfit in rest:
-            less = (other[0] < values[0]) | ((other[0] == values[0]) & (other[1] < values[1]))
-            less = np.where(misfit == unfit, less, unfit)
-            np.copyto(values, other, where=less)
-            np.copyto(unfit, misfit, where=less)
-            np.logical_or(bad, refused, out=bad)
+        for rival, misses, misfit in tail:
+            better = (rival[0] < values[0]) | ((rival[0] == values[0]) & (rival[1] < values[1]))
+            better = np.where(misfit == unfit, better, unfit)
+            np.copyto(values, rival, where=better)
+            np.copyto(unfit, misfit, where=better)
+            np.logical_or(bad, misses, out=bad)
         return values[[names.index(figure) for figure in figures]], bad, unfit
 
 
 def blocks(space: Space, beat: Beat = lambda at, of: None) -> Iterator[DesignBlock]:
     """All blocks of a space, first to last; an axis that turns out to change a plan's structure is split on the way."""
-    numeric, known = set(numeric_axes(space)), dict[Any, Any]()
+    numeric, cache = set(numeric_axes(space)), dict[Any, Any]()
 
     def split(digits: dict[int, int], numeric: set[int]) -> Iterator[DesignBlock]:
         try:
-            yield block_at(space, tuple(sorted(digits.items())), known, beat)
+            yield block_at(space, tuple(sorted(digits.items())), cache, beat)
         except Structural as error:
             axes = sorted(error.axes & numeric)
-            for more in product(*(range(len(space.axes[i])) for i in axes)):
-                yield from split(digits | dict(zip(axes, more, strict=True)), numeric - set(axes))
+            for extra in product(*(range(len(space.axes[i])) for i in axes)):
+                yield from split(digits | dict(zip(axes, extra, strict=True)), numeric - set(axes))
 
     fixed = [i for i in range(len(space.axes)) if i not in numeric]
     for digits in product(*(range(len(space.axes[i])) for i in fixed)):
@@ -101,21 +101,21 @@ def blocks(space: Space, beat: Beat = lambda at, of: None) -> Iterator[DesignBlo
 
 
 def block_at(
-    space: Space, digits: tuple[tuple[int, int], ...], known: dict[Any, Any], beat: Beat = lambda at, of: None
+    space: Space, digits: tuple[tuple[int, int], ...], cache: dict[Any, Any], beat: Beat = lambda at, of: None
 ) -> DesignBlock:
     """The block of a space with those digits; Structural where they leave a plan's structure open.
 
-    ``known``: what the values of its axes set, as far as another block has had it validated.
+    ``cache``: what the values of its axes set, as far as another block has had it validated.
     """
     fixed = dict(digits)
     within = space.without(space.left_out(fixed))
-    rest = [i for i in range(len(space.axes)) if i not in fixed]
+    free = [i for i in range(len(space.axes)) if i not in fixed]
     first = sum(space.strides[axis] * digit for axis, digit in digits)
-    size = prod(len(space.axes[i]) for i in rest)
+    size = prod(len(space.axes[i]) for i in free)
     try:
         open_axes = set(numeric_axes(within)) - set(fixed)
         numeric = sorted(open_axes, key=lambda i: (len(space.axes[i]), i))  # the longest last, equals in axis order
-        structure = Structure(within, fixed, numeric, known, beat)
+        structure = Structure(within, fixed, numeric, cache, beat)
         tables, sentences = tables_of(structure)
     except (ScenarioError, Unsupported) as refusal:
         return DesignBlock(space, digits, first, size, (str(refusal),))
@@ -133,10 +133,10 @@ def price(space: Space, figures: Sequence[str] = FIGURES) -> Priced:
             continue
         for lo in range(0, block.size, CHUNK):
             hi = min(lo + CHUNK, block.size)
-            part, refused, misfit = block.fill(lo, hi - lo, figures)
-            part[:, refused] = np.nan
+            part, misses, misfit = block.fill(lo, hi - lo, figures)
+            part[:, misses] = np.nan
             numbers = block.numbers(np.arange(lo, hi))
-            values[:, numbers], bad[numbers], unfit[numbers] = part, refused, misfit & ~refused
+            values[:, numbers], bad[numbers], unfit[numbers] = part, misses, misfit & ~misses
     return values, bad, unfit
 
 

@@ -33,12 +33,12 @@ class Table:
     def fill(self, lo: int, n: int, numbers: np.ndarray, figures: Sequence[str]) -> Priced:
         """The designs from ``lo`` on, or those numbers where there are any."""
         names = [self.layout.where.metrics + METRICS.index(name) for name in figures]
-        wanted = np.array([*names, *self.refusals, self.layout.where.rows], dtype=np.int64)
-        out, known = np.empty((len(wanted), n)), [np.empty((0, n))]
+        rows = np.array([*names, *self.refusals, self.layout.where.rows], dtype=np.int64)
+        out, parts = np.empty((len(rows), n)), [np.empty((0, n))]
         for run, groups, inputs in self.live:
             here = inputs(lo, n, numbers)
-            known += [run.price(group, *here) for group in groups]
-        fill_points(lo, numbers, *self.arguments, np.concatenate(known), wanted, out)
+            parts += [run.price(group, *here) for group in groups]
+        fill_points(lo, numbers, *self.arguments, np.concatenate(parts), rows, out)
         return out[: len(names)], (out[len(names) : -1] != 0.0).any(axis=0), out[-1] != 0.0
 
 
@@ -47,7 +47,7 @@ def table_of(
     radix: Sequence[int],
     rows: list[tuple[int, Any]],
     needs: int,
-    refused: int,
+    marks: int,
     operators: Sequence[Operators],
     order: tuple[int, ...] | None,
     beat: Callable[[int, int], None],
@@ -58,12 +58,12 @@ def table_of(
     ----------
     radix : values of each axis, then options
     rows : memory row, and a double or an array with a dimension an axis: those of the layout, then behind the one that
-        says what does not fit so many ``needs`` (need and capacity, again and again [B]) and what is ``refused``
+        says what does not fit so many ``needs`` (need and capacity, again and again [B]) and what is ``marks``
     order : axes, slowest first; None: as suits the operators
     """
     first = layout.where.rows + 1 + needs
-    refusals = range(first, first + refused)
-    groups, live, places = _grouped(operators, radix, refusals.stop, beat)
+    refusals = range(first, first + marks)
+    groups, live, places = _group_rows(operators, radix, refusals.stop, beat)
     rows = [*rows, *enumerate(places, refusals.stop)]
     order = _order(radix, live) if order is None else order
     axes = order if radix[-1] == 1 else (len(radix) - 1, *order)
@@ -78,8 +78,8 @@ def table_of(
         layout.where.rows,
         layout.facts,
     )
-    priced = tuple((run, own, inputs_of(run.sizes, run.record, axes, steps)) for run, own in live if own)
-    return Table(order, radix[-1], layout, arguments, priced, refusals)
+    inputs = tuple((run, indices, inputs_of(run.sizes, run.record, axes, steps)) for run, indices in live if indices)
+    return Table(order, radix[-1], layout, arguments, inputs, refusals)
 
 
 def _order(radix: Sequence[int], live: Sequence[tuple[Operators, Sequence[int]]]) -> tuple[int, ...]:
@@ -89,7 +89,7 @@ def _order(radix: Sequence[int], live: Sequence[tuple[Operators, Sequence[int]]]
     return tuple(sorted(range(len(radix) - 1), key=lambda a: (a not in slow, radix[a], a)))
 
 
-def _grouped(
+def _group_rows(
     operators: Sequence[Operators], radix: Sequence[int], first: int, beat: Callable[[int, int], None]
 ) -> tuple[Any, list[tuple[Operators, tuple[int, ...]]], list[np.ndarray]]:
     """Groups of operators as `fill_points` takes them, those of each run that have no table, and where others lie.
@@ -98,21 +98,21 @@ def _grouped(
     """
     lines, columns, seconds, live, places, height, width = [], [], [], [], list[np.ndarray](), 0, 0
     for run in operators:
-        known: dict[int, tuple[int, ...]] = {}
-        for groups, place, entries in run.tabulated(radix, beat):
+        entries_of: dict[int, tuple[int, ...]] = {}
+        for groups, place, entries in run.grids(radix, beat):
             begin = first + len(places)
             places += place
             for group, table in zip(groups, entries, strict=True):
-                filled = np.flatnonzero(table.any(axis=1)).tolist()
-                known[group] = -1, begin, first + len(places), len(columns), len(columns) + len(filled)
-                for resource in filled:
+                resources = np.flatnonzero(table.any(axis=1)).tolist()
+                entries_of[group] = -1, begin, first + len(places), len(columns), len(columns) + len(resources)
+                for resource in resources:
                     columns.append((resource, width))
                     seconds.append(table[resource])
                     width += table.shape[1]
-        left = tuple(group for group in range(len(run.groups)) if group not in known)
+        remaining = tuple(group for group in range(len(run.groups)) if group not in entries_of)
         for group in range(len(run.groups)):
-            lines.append((M * run.run, *known.get(group, (height, 0, 0, 0, 0))))
-            height += M * (group in left)
-        live.append((run, left))
+            lines.append((M * run.run, *entries_of.get(group, (height, 0, 0, 0, 0))))
+            height += M * (group in remaining)
+        live.append((run, remaining))
     flat = np.array(lines, dtype=np.int64).reshape(-1, 6), np.array(columns, dtype=np.int64).reshape(-1, 2)
     return (*flat, np.concatenate(seconds) if seconds else np.zeros(0)), live, places

@@ -50,14 +50,14 @@ def laid_flat(parts: Sequence[tuple[int, np.ndarray]], order: Sequence[int], ste
 
 def _distinct(sizes: Sequence[tuple[int, np.ndarray]]) -> list[tuple[list[int], np.ndarray, np.ndarray]]:
     """Sizes that vary, those along a common axis together: which they are, (sizes, n) values that occur, and where."""
-    left, result = list(sizes), []
-    while left:
-        joint, axes, more = [], set(), [left[0]]
-        while more:
-            joint += more
-            axes |= {a for _, value in more for a, size in enumerate(value.shape) if size > 1}
-            left = [size for size in left if not any(size is other for other in more)]
-            more = [size for size in left if any(size[1].shape[a] > 1 for a in axes)]
+    queue, result = list(sizes), []
+    while queue:
+        joint, axes, frontier = [], set(), [queue[0]]
+        while frontier:
+            joint += frontier
+            axes |= {a for _, value in frontier for a, size in enumerate(value.shape) if size > 1}
+            queue = [size for size in queue if not any(size is member for member in frontier)]
+            frontier = [size for size in queue if any(size[1].shape[a] > 1 for a in axes)]
         spread = np.broadcast_arrays(*(value for _, value in joint))
         flat = [array.ravel() for array in spread]
         if len(flat) == 1:  # the same as below in a tenth of the time
@@ -70,18 +70,18 @@ def _distinct(sizes: Sequence[tuple[int, np.ndarray]]) -> list[tuple[list[int], 
 
 def inputs_of(sizes: Sequence[Any], record: Sequence[Any], order: Sequence[int], steps: np.ndarray) -> Inputs:
     """Sizes and record of designs, each a double or an array with its axes in that order."""
-    which = [[i for i, value in enumerate(values) if type(value) is not float] for values in (sizes, record)]
-    arrays = laid_flat(list(enumerate([*(sizes[i] for i in which[0]), *(record[i] for i in which[1])])), order, steps)
-    first, same = (
+    index = [[i for i, value in enumerate(values) if type(value) is not float] for values in (sizes, record)]
+    arrays = laid_flat(list(enumerate([*(sizes[i] for i in index[0]), *(record[i] for i in index[1])])), order, steps)
+    first, constants = (
         np.array([value if type(value) is float else value.flat[0] for value in values]) for values in (sizes, record)
     )
-    varying, fields = (np.array(places, dtype=np.int64) for places in which)
+    varying, fields = (np.array(places, dtype=np.int64) for places in index)
 
     def at(lo: int, n: int, numbers: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        part, own = np.empty((len(varying) + len(fields), n)), np.repeat(first[:, None], n, axis=1)
+        part, block = np.empty((len(varying) + len(fields), n)), np.repeat(first[:, None], n, axis=1)
         gather(part.reshape(-1), n, lo, n, numbers, *arrays)
-        own[varying] = part[: len(varying)]
-        return own, (same, fields, part[len(varying) :])
+        block[varying] = part[: len(varying)]
+        return block, (constants, fields, part[len(varying) :])
 
     return at
 
@@ -104,7 +104,7 @@ class Operators:
         self.points(0, sizes.shape[1], ops.rows, ops.times, *self.tables, self.ways, sizes, record, out)
         return out
 
-    def tabulated(
+    def grids(
         self, radix: Sequence[int], beat: Callable[[int, int], None]
     ) -> Iterator[tuple[list[int], list[np.ndarray], list[np.ndarray]]]:
         """Groups that carry the same sizes and have far fewer entries than designs: which, arrays whose sum at a design
@@ -115,8 +115,8 @@ class Operators:
         alike: dict[tuple[int, ...], list[int]] = {}
         for at, group in enumerate(self.groups):
             alike.setdefault(tuple(k for k in group.sizes if type(self.sizes[k]) is not float), []).append(at)
-        for carried, groups in alike.items():
-            kinds = _distinct([(k, self.sizes[k]) for k in carried])
+        for keys, groups in alike.items():
+            kinds = _distinct([(k, self.sizes[k]) for k in keys])
             counts = [values.shape[1] for _, values, _ in kinds]
             records = prod(radix[a] for a in axes)
             entries = records * prod(counts)
@@ -138,8 +138,8 @@ class Operators:
         flat = [1] * len(kinds)
         fields = [v if type(v) is float else v.reshape([v.shape[a] for a in axes] + flat) for v in self.record]
         sizes = [value if type(value) is float else float(value.flat[0]) for value in self.sizes]
-        for i, (which, values, _) in enumerate(kinds):
-            for k, array in zip(which, values, strict=True):
+        for i, (indices, values, _) in enumerate(kinds):
+            for k, array in zip(indices, values, strict=True):
                 sizes[k] = array.reshape([1] * len(axes) + [-1 if i == j else 1 for j in range(len(kinds))])
         virtual = [radix[a] for a in axes] + [values.shape[1] for _, values, _ in kinds]
         steps, entries, out = np.array(virtual or [1], dtype=np.int64), prod(virtual), []

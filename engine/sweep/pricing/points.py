@@ -23,10 +23,10 @@ def gather(mem, wide, lo, n, numbers, steps, strides, first, width, offset, row,
     axes, apart = steps.shape[0], numbers.shape[0] > 0
     digits, last, at = np.zeros(axes, dtype=np.int64), axes - 1, 0
     while at < n:
-        left = numbers[at] if apart else lo + at
+        index = numbers[at] if apart else lo + at
         for a in range(last, -1, -1):
-            digits[a] = left % steps[a]
-            left //= steps[a]
+            digits[a] = index % steps[a]
+            index //= steps[a]
         stretch = 1 if apart else min(steps[last] - digits[last], n - at)
         for t in range(first.shape[0]):
             base = 0
@@ -51,10 +51,10 @@ def gather(mem, wide, lo, n, numbers, steps, strides, first, width, offset, row,
 
 
 @kernel
-def _add_groups(mem, n, column, known, place, groups, columns, seconds):
+def _add_groups(mem, n, column, sums, place, groups, columns, seconds):
     """Adds the seconds of every group to the rows of its run, one group after the other.
 
-    A row of ``groups``: first row of the run, first row of ``known`` or -1, and from which to which its places lie in
+    A row of ``groups``: first row of the run, first row of ``sums`` or -1, and from which to which its places lie in
     memory and its columns in ``columns``: a resource, and where its entries begin in ``seconds``.
     """
     first = last = -1
@@ -62,7 +62,7 @@ def _add_groups(mem, n, column, known, place, groups, columns, seconds):
         top = groups[g, 0] * WIDTH
         if groups[g, 1] >= 0:
             for r in range(M):
-                source = known[groups[g, 1] + r, column : column + n]
+                source = sums[groups[g, 1] + r, column : column + n]
                 target = mem[top + r * WIDTH : top + r * WIDTH + n]
                 for q in range(n):
                     target[q] += source[q]
@@ -99,10 +99,10 @@ def _misfits(mem, n, unfit, pairs):
 
 
 @kernel
-def fill_points(lo, numbers, arrays, constants, groups, pairs, height, plan_rows, facts, known, wanted, out):
-    """Wanted rows of the designs from ``lo`` on, or of ``numbers`` where there are any: fills ``out`` (len(wanted), n).
+def fill_points(lo, numbers, arrays, constants, groups, pairs, height, plan_rows, facts, sums, places, out):
+    """Rows ``places`` of the designs from ``lo`` on, or of ``numbers`` where there are any: fills ``out`` (k, n).
 
-    ``known`` (rows, n) holds what was priced beforehand. Rows of the plan come first in memory, then one that says what
+    ``sums`` (rows, n) holds what was priced beforehand. Rows of the plan come first in memory, then one that says what
     does not fit, what it follows from, and what else is wanted.
     """
     mem, place = np.zeros(height * WIDTH), np.zeros(WIDTH, np.int64)
@@ -115,12 +115,12 @@ def fill_points(lo, numbers, arrays, constants, groups, pairs, height, plan_rows
         for g in range(groups[0].shape[0]):
             top = groups[0][g, 0] * WIDTH
             mem[top : top + M * WIDTH] = 0.0
-        _add_groups(mem, n, column, known, place, *groups)
+        _add_groups(mem, n, column, sums, place, *groups)
         _misfits(mem, n, plan_rows, pairs)
         time_figures(rows, n, *facts)
         money_figures(rows, n, facts[0])
-        for k in range(wanted.shape[0]):
-            source = mem[wanted[k] * WIDTH : wanted[k] * WIDTH + n]
+        for k in range(places.shape[0]):
+            source = mem[places[k] * WIDTH : places[k] * WIDTH + n]
             target = out[k, column : column + n]
             for q in range(n):
                 target[q] = source[q]

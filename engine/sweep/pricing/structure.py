@@ -40,13 +40,13 @@ _REMEMBERED = 2048  # parts
 
 def head_of(path: str) -> tuple[str, str]:
     """(kind of a path, rest of it), with the optional ``system.`` in front gone."""
-    head, _, rest = path.removeprefix("system.").partition(".")
-    return head, rest
+    head, _, tail = path.removeprefix("system.").partition(".")
+    return head, tail
 
 
 def _is_number(path: str) -> bool:
-    head, rest = head_of(path)
-    return path in SIZES or (bool(rest) and head in (*HARDWARE, "costs", "limits", "tile"))
+    head, tail = head_of(path)
+    return path in SIZES or (bool(tail) and head in (*HARDWARE, "costs", "limits", "tile"))
 
 
 def numeric_axes(space: Space) -> tuple[int, ...]:
@@ -64,7 +64,7 @@ def between(path: str, values: Sequence[Any]) -> bool:
     return head_of(path)[0] in HARDWARE and all(type(v) in (int, float) and 0.0 < v < inf for v in values)
 
 
-def restated(setting: tuple[str, Any, Any], value: float) -> tuple[str, Any, Any]:
+def with_value(setting: tuple[str, Any, Any], value: float) -> tuple[str, Any, Any]:
     """A setting of `read_setting` with another value that its path allows, in its unit in SI, as [B/s]."""
     kind, where, like = setting
     if isinstance(like, Quantity):
@@ -79,27 +79,27 @@ def read_setting(scenario: Scenario, base: Bound, path: str, value: Any) -> tupl
 
     ValueError, in one sentence, where the value is refused. ScenarioError for a path that is no number.
     """
-    head, rest = head_of(path)
-    changed = apply(scenario, path, value)
+    head, tail = head_of(path)
+    result = apply(scenario, path, value)
     if path in SIZES:
-        return "field", path, getattr(changed, path)
+        return "field", path, getattr(result, path)
     if head == "tile":
-        return head, int(rest), changed.tile[int(rest)]
+        return head, int(tail), result.tile[int(tail)]
     if head in ("costs", "limits"):
-        return head, rest, getattr(getattr(changed, head), rest)
-    shown = path.removeprefix("system.")
-    printed = changed.overrides[shown]
-    if head == "model" and "." not in rest:
-        number = float(parameter(shown, printed, base.device))
-        check_model(replace(base, model={rest: number}))
-        return "model", rest, number
-    part, within = part_of(shown, len(base.devices), base.host is not None, [wire.role for wire in base.wires])
+        return head, tail, getattr(getattr(result, head), tail)
+    label = path.removeprefix("system.")
+    text = result.overrides[label]
+    if head == "model" and "." not in tail:
+        number = float(parameter(label, text, base.device))
+        check_model(replace(base, model={tail: number}))
+        return "model", tail, number
+    part, within = part_of(label, len(base.devices), base.host is not None, [wire.role for wire in base.wires])
     spec: Any = {"devices": base.devices, "host": (base.host,), "links": [wire.link for wire in base.wires]}[part[0]]
-    quantity, keys = set_paths(spec[part[1]], [(within, printed, shown)]), []
+    quantity, keys = set_paths(spec[part[1]], [(within, text, label)]), []
     for step in within:
         keys.append(key_of(quantity, step))
-        quantity = enter(quantity, step, shown)
-    return "spec", (part, tuple(keys), shown), quantity
+        quantity = enter(quantity, step, label)
+    return "spec", (part, tuple(keys), label), quantity
 
 
 class Structural(Exception):
@@ -122,8 +122,8 @@ class _Many(Quantity):
     @property
     def si(self) -> Any:
         """The values in SI units; of a copy that a family gave another value, that one. In its unit, as [B/s]."""
-        printed, values = self.__dict__["many"]
-        return values if self.value == printed else super().si
+        text, values = self.__dict__["many"]
+        return values if self.value == text else super().si
 
 
 class _Fixed(dict):
@@ -140,16 +140,16 @@ class _Fixed(dict):
         return value
 
 
-def _put(spec: Any, keys: Sequence[Any], value: Any) -> Any:
+def _replace_at(spec: Any, keys: Sequence[Any], value: Any) -> Any:
     """A copy of a spec with the entry at ``keys`` replaced; nothing is validated, the entry has been."""
     if not keys:
         return value
-    key, rest = keys[0], keys[1:]
+    key, tail = keys[0], keys[1:]
     if isinstance(spec, tuple):
-        return (*spec[:key], _put(spec[key], rest, value), *spec[key + 1 :])
+        return (*spec[:key], _replace_at(spec[key], tail, value), *spec[key + 1 :])
     if isinstance(spec, dict):
-        return spec | {key: _put(spec[key], rest, value)}
-    return spec.model_copy(update={key: _put(getattr(spec, key), rest, value)})
+        return spec | {key: _replace_at(spec[key], tail, value)}
+    return spec.model_copy(update={key: _replace_at(getattr(spec, key), tail, value)})
 
 
 _Settings = tuple[Sequence[int], Mapping[int, str], Sequence[tuple[tuple[str, Any, Any], np.ndarray]]]
@@ -165,23 +165,23 @@ class Structure:
     """
 
     def __init__(
-        self, space: Space, digits: Mapping[int, int], numeric: Sequence[int], known: dict[Any, Any], beat: Beat
+        self, space: Space, digits: Mapping[int, int], numeric: Sequence[int], cache: dict[Any, Any], beat: Beat
     ) -> None:
         self.space, self.beat = space, beat
         self.numeric: tuple[int, ...] = (*numeric, OPTIONS)
         settings = [s for i in sorted(digits) for s in space.axes[i].settings(digits[i])]
-        self.scenario = apply_settings(space.base, settings, space.catalog, space.zoo, space.moved)
+        self.scenario = apply_settings(space.base, settings, space.catalog, space.zoo, space.bases)
         self.base: Bound = named(self.scenario, space.catalog, space.zoo)
         self.graph = self.base.graph  # as the accelerator's compiler runs it, once `lower` has found it
         self.part = lru_cache(_REMEMBERED)(partial(Designs, self))
-        harvest = {axis: self._harvest(axis, known) for axis in numeric}
-        self.refused = {(axis, d): text for axis, (_, refused, _) in harvest.items() for d, text in refused.items()}
+        harvest = {axis: self._harvest(axis, cache) for axis in numeric}
+        self.refused = {(axis, d): text for axis, (_, reasons, _) in harvest.items() for d, text in reasons.items()}
         self._joint()
-        for axis, (allowed, _, _) in harvest.items():
-            if not allowed:
+        for axis, (values, _, _) in harvest.items():
+            if not values:
                 raise ScenarioError(self.refused[axis, 0])
         self.option, self.radix = 0, (*(len(space.axes[axis]) for axis in numeric), 1)
-        self.allowed: list[Sequence[int]] = [*(allowed for allowed, _, _ in harvest.values()), range(1)]
+        self.allowed: list[Sequence[int]] = [*(values for values, _, _ in harvest.values()), range(1)]
         self._columns = [columns for _, _, columns in harvest.values()]
 
     def choose(self, first: int, upto: int) -> None:
@@ -191,36 +191,36 @@ class Structure:
         self.option, self.radix = first, (*self.radix[:-1], upto - first)
         self.allowed = [*self.allowed[:-1], range(upto - first)]
 
-    def _harvest(self, axis: int, known: dict[Any, Any]) -> _Settings:
+    def _harvest(self, axis: int, cache: dict[Any, Any]) -> _Settings:
         """What each digit of an axis sets, found once for all structures of the space that set the same."""
         plain = all("." not in path for path in self.space.axes[axis].paths)  # a scenario takes it on every system
         key = (axis,) if plain else (self.base.system.id, self.base.workload.id, axis)
-        if key not in known:
-            known[key] = self._between(axis) or self._one_by_one(axis)
-        return known[key]
+        if key not in cache:
+            cache[key] = self._between(axis) or self._one_by_one(axis)
+        return cache[key]
 
     def _one_by_one(self, axis: int) -> _Settings:
         """What each value of an axis sets; Structural where values set different things."""
-        count, refused, every = len(self.space.axes[axis]), dict[int, str](), dict[int, list[tuple[str, Any, Any]]]()
+        count, reasons, rows = len(self.space.axes[axis]), dict[int, str](), dict[int, list[tuple[str, Any, Any]]]()
         for digit in range(count):
             self.beat(digit, count)
             try:
-                every[digit] = self._settings(axis, digit)
+                rows[digit] = self._settings(axis, digit)
             except ValueError as error:
-                refused[digit] = str(error)
-        if len({tuple((kind, where) for kind, where, _ in settings) for settings in every.values()}) > 1:
+                reasons[digit] = str(error)
+        if len({tuple((kind, where) for kind, where, _ in settings) for settings in rows.values()}) > 1:
             raise Structural({axis})
         columns = [
             (settings[0], np.array([getattr(value, "si", value) for _, _, value in settings], dtype=np.float64))
-            for settings in zip(*every.values(), strict=True)
+            for settings in zip(*rows.values(), strict=True)
         ]
-        return list(every), refused, columns
+        return list(rows), reasons, columns
 
     def _between(self, axis: int) -> _Settings | None:
         """What an axis of whole sizes or positive numbers sets, where the least and the most are allowed: what a size,
         a specification or a parameter allows is a range, so every one between is. None elsewhere."""
-        (path, *more), values = self.space.axes[axis].paths, self.space.axes[axis].values
-        if more or not between(path, values):
+        (path, *tail), values = self.space.axes[axis].paths, self.space.axes[axis].values
+        if tail or not between(path, values):
             return None
         try:
             (low,), _ = (self._settings(axis, values.index(end)) for end in (min(values), max(values)))
@@ -236,8 +236,8 @@ class Structure:
     def _joint(self) -> None:
         """Structural where what a value may be depends on another axis of the same part."""
         parents = [{path.rpartition(".")[0] for path in axis.paths if "." in path} for axis in self.space.axes]
-        paired = {i for i, axis in enumerate(self.space.axes) if {p.rpartition(".")[2] for p in axis.paths} & PAIRED}
-        for axis in {axis for axis, _ in self.refused} | (paired & set(self.numeric)):
+        pairs = {i for i, axis in enumerate(self.space.axes) if {p.rpartition(".")[2] for p in axis.paths} & PAIRED}
+        for axis in {axis for axis, _ in self.refused} | (pairs & set(self.numeric)):
             beside = {i for i, axes in enumerate(parents) if i != axis and axes & parents[axis]}
             if beside and any(head_of(path)[0] in HARDWARE[:3] for path in self.space.axes[axis].paths):
                 raise Structural({axis} | beside)
@@ -246,8 +246,8 @@ class Structure:
     def bad(self) -> Iterator[np.ndarray]:
         """Which values are refused on their own, along each axis that has some."""
         for at, axis in enumerate(self.numeric):
-            if refused := [digit for of, digit in self.refused if of == axis]:
-                bad = np.isin(np.arange(self.radix[at]), refused)
+            if digits := [digit for of, digit in self.refused if of == axis]:
+                bad = np.isin(np.arange(self.radix[at]), digits)
                 yield bad.reshape([-1 if a == at else 1 for a in range(len(self.radix))])
 
     @property
@@ -262,11 +262,11 @@ class Structure:
             shape = [-1 if a == at else 1 for a in range(len(of))]
             for like, numbers in columns:
                 if hi - lo == 1:
-                    settings.append(restated(like, float(numbers[lo])))
+                    settings.append(with_value(like, float(numbers[lo])))
                 else:
                     kind, where, value = like
-                    many = Column(numbers[lo:hi].reshape(shape))
-                    settings.append((kind, where, _Many.of(value, many) if isinstance(value, Quantity) else many))
+                    column = Column(numbers[lo:hi].reshape(shape))
+                    settings.append((kind, where, _Many.of(value, column) if isinstance(value, Quantity) else column))
         return settings
 
     def lower(self) -> None:
@@ -304,14 +304,14 @@ class Designs(Design):
             elif kind == "model":
                 overrides[f"model.{where}"] = model[where] = value
             elif kind == "spec":
-                (role, position), keys, shown = where
-                overrides[shown] = value
+                (role, position), keys, label = where
+                overrides[label] = value
                 if role == "devices":
-                    devices[position] = _put(devices[position], keys, value)
+                    devices[position] = _replace_at(devices[position], keys, value)
                 elif role == "host":
-                    host = _put(host, keys, value)
+                    host = _replace_at(host, keys, value)
                 else:
-                    wires[position] = replace(wires[position], link=_put(wires[position].link, keys, value))
+                    wires[position] = replace(wires[position], link=_replace_at(wires[position].link, keys, value))
         fields |= {"tile": tuple(tile), "costs": Costs.model_construct(**costs), "overrides": overrides}
         return replace(
             base,

@@ -40,11 +40,11 @@ class Tabulated:
 
 def tabulate(structure: Structure, piece: Work) -> Tabulated:
     """A piece of the model over all designs of a structure; ScenarioError where it refuses every one."""
-    table = _tabulated(structure, piece, structure.whole)
+    table = _tabulate_part(structure, piece, structure.whole)
     if table.bad.all():
         raise ScenarioError(table.sentences[0])
     for axis in range(table.bad.ndim):
-        table.values = [value if type(value) is float else _collapsed(value, axis) for value in table.values]
+        table.values = [value if type(value) is float else _collapse(value, axis) for value in table.values]
     for axis, (size, digits) in enumerate(zip(structure.radix, structure.allowed, strict=True)):
         if len(digits) < size:  # values that are refused take the place of some other: nobody reads them
             place = np.searchsorted(digits, np.arange(size)).clip(max=len(digits) - 1)
@@ -54,7 +54,7 @@ def tabulate(structure: Structure, piece: Work) -> Tabulated:
     return table
 
 
-def _tabulated(structure: Structure, piece: Work, of: Part) -> Tabulated:
+def _tabulate_part(structure: Structure, piece: Work, of: Part) -> Tabulated:
     none, wide = np.zeros((1,) * len(of), dtype=bool), [a for a, (lo, hi) in enumerate(of) if hi - lo > 1]
     try:
         numbers, mark = piece(structure.part(of))
@@ -74,43 +74,43 @@ def _tabulated(structure: Structure, piece: Work, of: Part) -> Tabulated:
 def _apart(structure: Structure, piece: Work, of: Part, axis: int, wholly: bool) -> Tabulated:
     """A part taken apart along an axis: in two, or value by value."""
     lo, hi = of[axis]
-    priced, sizes = [], []
+    parts, sizes = [], []
     for start, end in pairwise(range(lo, hi + 1) if wholly else (lo, (lo + hi) // 2, hi)):
         structure.beat(start, hi)
-        priced.append(_tabulated(structure, piece, (*of[:axis], (start, end), *of[axis + 1 :])))
+        parts.append(_tabulate_part(structure, piece, (*of[:axis], (start, end), *of[axis + 1 :])))
         sizes.append(end - start)
-    sentences = tuple(dict.fromkeys(text for part in priced for text in part.sentences))
-    bad = _joined([part.bad for part in priced], sizes, axis)
-    able = [part for part in priced if not part.bad.all()]
+    sentences = tuple(dict.fromkeys(text for part in parts for text in part.sentences))
+    bad = _join([part.bad for part in parts], sizes, axis)
+    able = [part for part in parts if not part.bad.all()]
     if not able:
         return Tabulated([], bad, sentences=sentences)
     if any(part.mark != able[0].mark or len(part.values) != len(able[0].values) for part in able):
         raise Structural({structure.numeric[axis]})
-    joined = []
+    columns = []
     for at, first in enumerate(able[0].values):  # nobody reads the numbers of designs that are refused
-        each = (np.ravel(first)[0] if part.bad.all() else part.values[at] for part in priced)
-        joined.append(_joined([np.reshape(v, np.shape(v) or (1,) * len(of)) for v in each], sizes, axis))
-    return Tabulated(joined, bad, able[0].mark, sentences)
+        arrays = (np.ravel(first)[0] if part.bad.all() else part.values[at] for part in parts)
+        columns.append(_join([np.reshape(v, np.shape(v) or (1,) * len(of)) for v in arrays], sizes, axis))
+    return Tabulated(columns, bad, able[0].mark, sentences)
 
 
-def _joined(values: Sequence[np.ndarray], sizes: Sequence[int], axis: int) -> np.ndarray:
+def _join(values: Sequence[np.ndarray], sizes: Sequence[int], axis: int) -> np.ndarray:
     """Arrays of parts, one after the other along an axis; as one where that makes no difference."""
     shape = np.broadcast_shapes(*((*value.shape[:axis], 1, *value.shape[axis + 1 :]) for value in values))
     spread = [
         np.broadcast_to(value, (*shape[:axis], size, *shape[axis + 1 :]))
         for value, size in zip(values, sizes, strict=True)
     ]
-    return _collapsed(np.concatenate(spread, axis), axis)
+    return _collapse(np.concatenate(spread, axis), axis)
 
 
-def _collapsed(value: np.ndarray, axis: int) -> np.ndarray:
+def _collapse(value: np.ndarray, axis: int) -> np.ndarray:
     """The same without an axis along which nothing changes."""
     first = value.take([0], axis)
-    alike = value.shape[axis] > 1 and _same(value.take([-1], axis), first)  # tells most of those that change apart
-    return first if alike and _same(value, first) else value
+    alike = value.shape[axis] > 1 and _equal(value.take([-1], axis), first)  # tells most of those that change apart
+    return first if alike and _equal(value, first) else value
 
 
-def _same(a: np.ndarray, b: np.ndarray) -> bool:
+def _equal(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(((a == b) | (np.isnan(a) & np.isnan(b))).all())
 
 
@@ -136,18 +136,18 @@ def tables_of(structure: Structure) -> tuple[list[Table], tuple[str, ...]]:
     """Tables of the designs of a structure, options of their plans in the order in which they are tried; why designs
     are refused. Structural or ScenarioError where there are none.
     """
-    checked = tabulate(structure, _check)
+    checks = tabulate(structure, _check)
     structure.lower()
     phases = range(len(structure.graph.phases))
-    planned = tabulate(structure, lambda design: (map(design.passes, phases), _signature(design.open_plan)))
-    where = np.unravel_index(int(np.argmin(planned.bad)), planned.bad.shape)
+    plans = tabulate(structure, lambda design: (map(design.passes, phases), _signature(design.open_plan)))
+    where = np.unravel_index(int(np.argmin(plans.bad)), plans.bad.shape)
     able = [digits.index(d) if d in digits else 0 for d, digits in zip(map(int, where), structure.allowed, strict=True)]
     sample = tuple((d, d + 1) for d in able)  # a design that the plan does not refuse
     options, tables, sentences = structure.part(sample).open_plan.options, list[Table](), dict[str, None]()
 
     def add(first: int, upto: int) -> None:
         structure.choose(first, upto)
-        table, refusals = _table(structure, sample, (checked, planned), tables[0].order if tables else None)
+        table, refusals = _table(structure, sample, (checks, plans), tables[0].order if tables else None)
         tables.append(table)
         sentences.update(dict.fromkeys(refusals))
 
@@ -164,16 +164,16 @@ def tables_of(structure: Structure) -> tuple[list[Table], tuple[str, ...]]:
 
 
 def _table(
-    structure: Structure, sample: Part, known: tuple[Tabulated, Tabulated], order: tuple[int, ...] | None
+    structure: Structure, sample: Part, common: tuple[Tabulated, Tabulated], order: tuple[int, ...] | None
 ) -> tuple[Table, list[str]]:
-    """The designs with the options that are chosen; sentences of those that are refused. ``known``: of every option."""
-    design, passes = structure.part(sample), known[1].values
+    """The designs with the options that are chosen; sentences of those that are refused. ``common``: of all options."""
+    design, passes = structure.part(sample), common[1].values
     stages, phases = range(len(design.plan.stages)), range(len(structure.graph.phases))
     runs = [(s, p) for s in stages for p in phases if np.any(passes[p] > 0) and design.job(s, p).ops]
-    layout, rows, operators, every = layout_of(design, runs), list[tuple[int, Any]](), [], list(known)
+    layout, rows, operators, tables = layout_of(design, runs), list[tuple[int, Any]](), [], list(common)
     for piece in pieces(design, layout, runs):
         table = tabulate(structure, piece.of)
-        every.append(table)
+        tables.append(table)
         rows += zip(piece.rows, table.values, strict=False)
         if piece.run is not None:
             stage, job = design.plan.stages[runs[piece.run][0]], design.job(*runs[piece.run])
@@ -184,10 +184,10 @@ def _table(
                 Operators(piece.run, fam.compiled.points, table.mark.arrays, ways, fam.groups(job), *parts)
             )
     needs = tabulate(structure, lambda design: demands(design, runs))
-    every.append(needs)
-    refused = [*structure.bad, *(table.bad for table in every if table.bad.any())]
-    marks = [bad.astype(np.float64) if bad.size > 1 else float(bad.item()) for bad in refused]
+    tables.append(needs)
+    masks = [*structure.bad, *(table.bad for table in tables if table.bad.any())]
+    marks = [bad.astype(np.float64) if bad.size > 1 else float(bad.item()) for bad in masks]
     rows += enumerate([*needs.values, *marks], layout.where.rows + 1)
-    sizes = len(needs.values), len(refused)
-    sentences = [*(text for table in every for text in table.sentences), *structure.refused.values()]
+    sizes = len(needs.values), len(masks)
+    sentences = [*(text for table in tables for text in table.sentences), *structure.refused.values()]
     return table_of(layout, structure.radix, rows, *sizes, operators, order, structure.beat), sentences

@@ -205,7 +205,7 @@ def test_an_attribution_is_drawn_from_one_scenario_to_the_other():
     fig = valid(
         charts.attribution(
             ("A", "B"),
-            (attribution.base, attribution.other),
+            (attribution.base, attribution.target),
             list(attribution.shares.items()),
             "s",
             "Latency",

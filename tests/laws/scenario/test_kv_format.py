@@ -130,7 +130,7 @@ def test_a_gain_of_it_is_one_of_precision():
     base = default_scenario("h100-sxm", "llama2-7b", batch=16)
     attribution = attribute(base, base.with_(kv_format="fp8"))
     assert set(attribution.shares) == {"precision"}
-    assert attribution.shares["precision"] == attribution.other - attribution.base < 0
+    assert attribution.shares["precision"] == attribution.target - attribution.base < 0
     mixed = attribute(base.with_(kv_format="fp8"), default_scenario("dfx-u280", "gpt2-345m"))
     assert set(mixed.shares) >= {"precision"}
 

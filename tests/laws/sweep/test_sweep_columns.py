@@ -32,7 +32,7 @@ from engine.scenario import ScenarioError
 from engine.sweep import price, space_of
 from engine.sweep.pricing import structure, tables
 from engine.sweep.pricing.blocks import blocks
-from engine.sweep.pricing.structure import between, read_setting, restated
+from engine.sweep.pricing.structure import between, read_setting, with_value
 from engine.sweep.sensitivity import knobs_of
 from hardware_specs import default_catalog
 from tests.effort import EFFORT
@@ -52,7 +52,7 @@ def test_designs_taken_together_have_the_bits_of_each_by_itself(
 ) -> None:
     known = knobs_of(default_scenario(system, workload))
     draw = random.Random(f"{system} {workload}")
-    whole = tables._tabulated
+    whole = tables._tabulate_part
 
     def apart(fam, piece, of):
         """Every design of a part by itself."""
@@ -72,7 +72,7 @@ def test_designs_taken_together_have_the_bits_of_each_by_itself(
         together = price(space)
 
         with monkeypatch.context() as patched:
-            patched.setattr(tables, "_tabulated", apart)
+            patched.setattr(tables, "_tabulate_part", apart)
             alone = price(space)
         for a, b in zip(together, alone, strict=True):
             assert a.tobytes() == b.tobytes()
@@ -174,8 +174,8 @@ def test_a_core_is_taken_apart_by_none_of_its_numbers(precision: str) -> None:
     for path, value in knobs.items():
         axes = {"batch": [1, 8], path: [value * (0.9 + 0.02 * i) for i in range(6)]}
         with pytest.MonkeyPatch.context() as patch:
-            taken, work = [], tables._tabulated
-            patch.setattr(tables, "_tabulated", lambda *given, t=taken, w=work: t.append(given) or w(*given))
+            taken, work = [], tables._tabulate_part
+            patch.setattr(tables, "_tabulate_part", lambda *given, t=taken, w=work: t.append(given) or w(*given))
             scenario = {"system": "dfx-u280", "workload": "gpt2-345m", "precision": precision}
             list(blocks(space_of({"scenario": scenario, "axes": axes, "constraints": []})))
         parts[path] = len(taken)
@@ -227,7 +227,7 @@ def test_a_number_between_two_allowed_ones_sets_what_it_sets_by_itself(system: s
             continue
         assert [one for one, _ in ran] == values[values.index(ran[0][0]) :][: len(ran)]  # what is allowed is a range
         for value, one in ran:
-            kind, where, put = restated(ran[0][1], value)
+            kind, where, put = with_value(ran[0][1], value)
             assert (kind, where, put) == one, path
             if kind == "spec":
                 assert put.si == value
@@ -249,8 +249,8 @@ def test_lengths_on_dfx_are_taken_apart_for_the_first_token_alone(monkeypatch) -
     """A program is timed for all lengths at once; a piece that reads designs one by one makes a table of each."""
     axes = {"inputs": list(range(1, 33)), "outputs": list(range(1, 17))}
     space = space_of({"scenario": {"system": "dfx-u280", "workload": "gpt2-1.5b"}, "axes": axes, "constraints": []})
-    taken, work = [], tables._tabulated
-    monkeypatch.setattr(tables, "_tabulated", lambda *given: taken.append(given) or work(*given))
+    taken, work = [], tables._tabulate_part
+    monkeypatch.setattr(tables, "_tabulate_part", lambda *given: taken.append(given) or work(*given))
     assert len(list(blocks(space))) == 1
     assert len(taken) < 100
 

@@ -46,8 +46,8 @@ def test_attribution_sums_to_the_difference(one: str, two: str) -> None:
     base, other = preset(one).scenario, preset(two).scenario
     attribution = attribute(base, other)
     assert attribution.base == evaluate(base).latency_s
-    assert attribution.other == evaluate(other).latency_s
-    assert fsum(attribution.shares.values()) == attribution.other - attribution.base
+    assert attribution.target == evaluate(other).latency_s
+    assert fsum(attribution.shares.values()) == attribution.target - attribution.base
     back = attribute(other, base)
     if base.system == other.system and base.workload == other.workload:
         for group, share in attribution.shares.items():
@@ -64,12 +64,12 @@ def test_attribution_counts_layers_kept_wide_as_precision() -> None:
     wide = [op.name for op in bind(base).graph.phases[0].ops if op.contraction and op.stored][:20]
     other = base.with_(layers=dict.fromkeys(wide, "fp16"))
     attribution = attribute(base, other)
-    assert (attribution.base, attribution.other) == (evaluate(base).latency_s, evaluate(other).latency_s)
-    assert attribution.other > attribution.base
-    assert attribution.shares == {"precision": attribution.other - attribution.base}
+    assert (attribution.base, attribution.target) == (evaluate(base).latency_s, evaluate(other).latency_s)
+    assert attribution.target > attribution.base
+    assert attribution.shares == {"precision": attribution.target - attribution.base}
     elsewhere = default_scenario("a100-sxm-80gb", "resnet50")
-    assert attribute(other, elsewhere).base == attribution.other
-    assert attribute(elsewhere, other).other == attribution.other
+    assert attribute(other, elsewhere).base == attribution.target
+    assert attribute(elsewhere, other).target == attribution.target
 
 
 def test_attribution_is_the_mean_over_every_order() -> None:
