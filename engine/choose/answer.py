@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.choose.candidates import Row, candidates
 from engine.choose.question import Question, question_of
-from engine.choose.serving import Refusal, Served, served
+from engine.choose.serving import Refusal, Served, offers
 from engine.evaluate import evaluate
 from engine.scenario import Scenario, encode
 from engine.scenario.configuration import configuration
@@ -27,7 +27,7 @@ class Answer:
     rows: tuple[Row, ...]
     what_ifs: tuple[Row, ...]
     sentence: str
-    tried: int
+    designs: int
     seconds: float
 
     @property
@@ -36,9 +36,9 @@ class Answer:
         return "usd_per_hour" if self.question.qps or self.question.users else "usd_per_million"
 
     @property
-    def priced(self) -> str:
+    def cost_unit(self) -> str:
         """What a cost per million is of: output tokens of a decoder, the reading of their inputs included."""
-        return _priced(self.unit)
+        return _cost_unit(self.unit)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with SI units in the key names; the JSON of the command line."""
@@ -47,12 +47,12 @@ class Answer:
             "token": self.question.token,
             "workload": self.workload,
             "unit": self.unit,
-            "usd_per_million_of": self.priced,
+            "usd_per_million_of": self.cost_unit,
             "answer": self.sentence,
             "ranked_by": self.by,
             "rows": [_plain(row) for row in self.rows],
             "what_ifs": [_plain(row) for row in self.what_ifs],
-            "tried": self.tried,
+            "tried": self.designs,
             "seconds": self.seconds,
         }
 
@@ -77,46 +77,46 @@ def choose(question: Any, catalog: Catalog | None = None, zoo: Zoo | None = None
     began = time.perf_counter()
     question = question_of(question)
     catalog, zoo = catalog or default_catalog(), zoo or default_zoo()
-    rows, tried = [], 0
+    rows, designs = [], 0
     for start, arrangements in list(candidates(question, catalog, zoo)):  # all are looked up before the first is priced
-        row, count = _tried(question, start, arrangements, catalog, zoo)
+        row, count = _try_system(question, start, arrangements, catalog, zoo)
         rows.append(row)
-        tried += count
+        designs += count
     money = "total_usd_per_hour" if question.qps or question.users else "usd_per_million"
     workload = zoo.workload(question.workload)
     unit = zoo.graph(question.workload).unit
-    real = _ordered([row for row in rows if not row.what_if], money)
-    what_ifs = _ordered([row for row in rows if row.what_if], money)
+    real = _order([row for row in rows if not row.what_if], money)
+    what_ifs = _order([row for row in rows if row.what_if], money)
     sentence = _sentence(question, real, workload.name, unit, money)
-    return Answer(question, workload.name, unit, real, what_ifs, sentence, tried, time.perf_counter() - began)
+    return Answer(question, workload.name, unit, real, what_ifs, sentence, designs, time.perf_counter() - began)
 
 
-def _tried(
+def _try_system(
     question: Question, row: Row, arrangements: Sequence[Scenario], catalog: Catalog, zoo: Zoo
 ) -> tuple[Row, int]:
     """A system's row once its arrangements are tried, and how many designs were priced."""
     result: list[Served] = []
-    refused: list[Refusal] = []
-    tried = 0
+    refusals: list[Refusal] = []
+    count = 0
     causal = zoo.graph(question.workload).causal
     enough: set[str] = set()  # formats whose fewer devices serve already: more would serve no more a device
     for start in arrangements:
         if start.scheme == "tensor" and not causal and start.precision in enough:
             continue
-        for offer in served(question, start, catalog, zoo):
-            tried += 1
+        for offer in offers(question, start, catalog, zoo):
+            count += 1
             if isinstance(offer, Refusal):
-                refused.append(offer)
+                refusals.append(offer)
             else:
                 result.append(offer)
                 enough.add(start.precision)
     for best in sorted(result, key=lambda point: _key(point, question)):
         report = evaluate(best.scenario, catalog, zoo)
         if report.error_band.relative is not None or question.evidence == "any":
-            return replace(row, best=best, report=report, front=_front(result)), tried
+            return replace(row, best=best, report=report, front=_front(result)), count
         why = f"meets your limits without evidence: {report.error_band.why}"
-        refused.append(Refusal(best.scenario, "evidence", why, 1.0))
-    return replace(row, refusal=min(refused, key=_distance, default=None)), tried
+        refusals.append(Refusal(best.scenario, "evidence", why, 1.0))
+    return replace(row, refusal=min(refusals, key=_distance, default=None)), count
 
 
 def _key(point: Served, question: Question) -> tuple[float, ...]:
@@ -126,11 +126,11 @@ def _key(point: Served, question: Question) -> tuple[float, ...]:
     """
     demand = question.qps is not None or question.users is not None
     money = point.total_usd_per_hour if demand else point.usd_per_million
-    unpriced = point.devices * point.instances if demand else 1.0 / point.rate_per_device
-    more = (-point.speed, -point.rate) if demand else (-point.rate, -point.speed)
+    fallback = point.devices * point.instances if demand else 1.0 / point.rate_per_device
+    tail = (-point.speed, -point.rate) if demand else (-point.rate, -point.speed)
     if money is not None and demand:
         money = float(round(50.0 * log(max(money, 1e-30))))
-    return (unpriced if money is None else money, point.devices * point.instances, *more)
+    return (fallback if money is None else money, point.devices * point.instances, *tail)
 
 
 def _distance(refusal: Refusal | None) -> tuple[int, float]:
@@ -138,37 +138,37 @@ def _distance(refusal: Refusal | None) -> tuple[int, float]:
     return (4, 0.0) if refusal is None else (("evidence", "limit", "fits", "runs").index(refusal.kind), refusal.over)
 
 
-def _front(served: Sequence[Served]) -> tuple[Served, ...]:
+def _front(offers: Sequence[Served]) -> tuple[Served, ...]:
     """Arrangements that no other beats in both the speed of a user and throughput a device."""
     front: list[Served] = []
-    most = 0.0
-    for point in sorted(served, key=lambda point: (-point.speed, -point.rate_per_device)):
-        if point.rate_per_device > most:
+    highest = 0.0
+    for point in sorted(offers, key=lambda point: (-point.speed, -point.rate_per_device)):
+        if point.rate_per_device > highest:
             front.append(point)
-            most = point.rate_per_device
+            highest = point.rate_per_device
     return tuple(reversed(front))
 
 
-def _ordered(rows: Sequence[Row], money: str) -> tuple[Row, ...]:
+def _order(rows: Sequence[Row], money: str) -> tuple[Row, ...]:
     """Ranked, with why each loses."""
 
-    def paid(row: Row) -> float:
+    def cost(row: Row) -> float:
         value = getattr(row.best, money) if row.best is not None else None
         return inf if value is None else float(value)
 
     able = [row for row in rows if row.best is not None]
-    priced = sorted((r for r in able if paid(r) < inf), key=lambda r: (paid(r), r.system))
-    unpriced = sorted(
-        (r for r in able if paid(r) == inf), key=lambda r: (-r.best.rate_per_device if r.best else 0.0, r.system)
+    ranking = sorted((r for r in able if cost(r) < inf), key=lambda r: (cost(r), r.system))
+    without_price = sorted(
+        (r for r in able if cost(r) == inf), key=lambda r: (-r.best.rate_per_device if r.best else 0.0, r.system)
     )
-    refused = sorted((r for r in rows if r.best is None), key=lambda r: (*_distance(r.refusal), r.system))
-    first = priced[0] if priced else None
+    refusals = sorted((r for r in rows if r.best is None), key=lambda r: (*_distance(r.refusal), r.system))
+    first = ranking[0] if ranking else None
     out = [
         replace(row, rank=None if row.what_if else at, reason=_loses(row, first, money), tied=_ties(row, first, money))
-        for at, row in enumerate(priced, 1)
+        for at, row in enumerate(ranking, 1)
     ]
-    out += [replace(row, reason=_no_price(row)) for row in unpriced]
-    out += [replace(row, reason=_refused(row)) for row in refused]
+    out += [replace(row, reason=_no_price(row)) for row in without_price]
+    out += [replace(row, reason=_refusal(row)) for row in refusals]
     return tuple(out)
 
 
@@ -176,12 +176,12 @@ def _loses(row: Row, first: Row | None, money: str) -> str:
     """Why a priced system is not the first: price and throughput of one of its devices against one of the first's."""
     if first is None or row is first or row.best is None or first.best is None:
         return ""
-    own, best = row.best, first.best
+    loser, best = row.best, first.best
     demand = money == "total_usd_per_hour"
-    if demand and own.instances == 1 and own.rate > 2.0 * best.rate * best.instances:
+    if demand and loser.instances == 1 and loser.rate > 2.0 * best.rate * best.instances:
         return "one instance does far more than is asked"
-    hour = (own.usd_per_hour or 0.0) / own.devices / max((best.usd_per_hour or 0.0) / best.devices, 1e-300)
-    pace = own.rate_per_device / best.rate_per_device
+    hour = (loser.usd_per_hour or 0.0) / loser.devices / max((best.usd_per_hour or 0.0) / best.devices, 1e-300)
+    pace = loser.rate_per_device / best.rate_per_device
     return f"{_times(hour)} price for {_times(pace)} throughput"
 
 
@@ -200,7 +200,7 @@ def _no_price(row: Row) -> str:
     return "a what-if has no price: give yours" if row.what_if else "no published price: give yours"
 
 
-def _refused(row: Row) -> str:
+def _refusal(row: Row) -> str:
     if row.refusal is None:
         return row.reason.rstrip(".")
     sentence = row.refusal.sentence.rstrip(".")
@@ -217,7 +217,7 @@ def _times(ratio: float) -> str:
     return f"{ratio:#.2g}×" if ratio >= 0.01 else f"1/{1 / ratio:,.0f}"
 
 
-def _priced(unit: str) -> str:
+def _cost_unit(unit: str) -> str:
     return f"output {unit}" if unit == "token" else unit
 
 
@@ -238,36 +238,36 @@ def _sentence(question: Question, rows: Sequence[Row], workload: str, unit: str,
     row = next((r for r in able if r.rank == 1), able[0])
     best = row.best
     assert best is not None
-    many = f"{best.instances:,} instances of " if best.instances > 1 else ""
-    if (joined := best.joined) is not None:
-        times = f"under load TTFT {amount(joined.ttft_s, 's')}, TPOT {amount(joined.tpot_s, 's')}"
+    prefix = f"{best.instances:,} instances of " if best.instances > 1 else ""
+    if (decoder := best.joined) is not None:
+        times = f"under load TTFT {amount(decoder.ttft_s, 's')}, TPOT {amount(decoder.tpot_s, 's')}"
     else:
-        limited = question.users is None and (question.latency_s is not None or question.qps is not None)
-        times = f"{'p99 ' if limited else ''}latency {amount(best.loaded_latency_s, 's')}"
-    head = f"{row.name}, {many}{configuration(best.scenario)}"
+        p99 = question.users is None and (question.latency_s is not None or question.qps is not None)
+        times = f"{'p99 ' if p99 else ''}latency {amount(best.loaded_latency_s, 's')}"
+    head = f"{row.name}, {prefix}{configuration(best.scenario)}"
     if row.rank is None:
         pace = f"{amount(best.rate_per_device, '').strip()} {unit}s/s per device"
-        which = f"fastest per device of the {len(able)} systems that meet your limits, none with a price"
-        return f"{head}: {which}; {times}, {pace}."
+        claim = f"fastest per device of the {len(able)} systems that meet your limits, none with a price"
+        return f"{head}: {claim}; {times}, {pace}."
     cost = _usd(getattr(best, money)) + (
-        " per hour" if money == "total_usd_per_hour" else f" per million {_priced(unit)}s"
+        " per hour" if money == "total_usd_per_hour" else f" per million {_cost_unit(unit)}s"
     )
-    ranked = [r for r in able if r.rank is not None]
+    ranking = [r for r in able if r.rank is not None]
     then = ""
-    if len(ranked) > 1 and ranked[1].best is not None:
-        then = f" Next: {ranked[1].name} at {_times(getattr(ranked[1].best, money) / getattr(best, money))} the cost."
-    then += _certainty(ranked, money)
-    left = len(able) - len(ranked)
-    unranked = f" {left} more meet them and have no price." if left else ""
+    if len(ranking) > 1 and ranking[1].best is not None:
+        then = f" Next: {ranking[1].name} at {_times(getattr(ranking[1].best, money) / getattr(best, money))} the cost."
+    then += _certainty(ranking, money)
+    remaining = len(able) - len(ranking)
+    suffix = f" {remaining} more meet them and have no price." if remaining else ""
     among = "the only priced system that meets"
-    if len(ranked) > 1:
-        among = f"cheapest of the {len(ranked)} priced systems that meet"
-    return f"{head}: {cost}, {among} your limits; {times}.{then}{unranked}"
+    if len(ranking) > 1:
+        among = f"cheapest of the {len(ranking)} priced systems that meet"
+    return f"{head}: {cost}, {among} your limits; {times}.{then}{suffix}"
 
 
-def _certainty(ranked: Sequence[Row], money: str) -> str:
+def _certainty(ranking: Sequence[Row], money: str) -> str:
     """What error bands say of the cheapest: with how many it ties, or which one leads of those with evidence."""
-    first, *rivals = ranked
+    first, *rivals = ranking
     if first.band.relative is None:
         rival = next((row for row in rivals if row.band.relative is not None), None)
         if rival is None:

@@ -69,9 +69,9 @@ def candidates(question: Question, catalog: Catalog, zoo: Zoo) -> Iterator[tuple
 
     ScenarioError for a system or a workload that is not known.
     """
-    known = catalog.ids("systems")
+    ids = catalog.ids("systems")
     for id in (*question.systems, *question.prices):
-        if id not in known:
+        if id not in ids:
             raise ScenarioError(f"system {id[:60]!r} is not in the catalog")
     for id in question.systems or catalog.ids("systems"):
         yield _candidate(question, id, {}, catalog, zoo)
@@ -97,9 +97,9 @@ def _candidate(
             price.usd_per_hour * costs.years * _YEAR_H,
             costs.model_copy(update={"energy_usd_per_kwh": 0.0, "host_usd": 0.0}),
         )
-    own = {} if usd is None else {"devices.0.price": usd}
+    price_set = {} if usd is None else {"devices.0.price": usd}
     lengths = {name: value for name, value in lengths.items() if value is not None}
-    base = base.with_(overrides={**overrides, **own}, costs=costs, **lengths)
+    base = base.with_(overrides={**overrides, **price_set}, costs=costs, **lengths)
     bind(base, catalog, zoo)  # a what-if that names nothing, or can't be, is a sentence and no row
     system = catalog.system(id)
     device = catalog.device(system.devices[0].device)
@@ -136,27 +136,27 @@ def _layouts(system: System, base: Scenario, zoo: Zoo) -> Iterator[tuple[int, st
             spread = count > copies or scheme == "on-path" or "single" not in system.schemes
             if scheme in system.schemes and spread and (scheme != "tables" or lookups):
                 yield count, scheme
-    shared = system.extra_power or system.extra_price or system.host_power_counted
-    if "replicas" in system.schemes and shared and max(counts) > 1:
+    chassis = system.extra_power or system.extra_price or system.host_power_counted
+    if "replicas" in system.schemes and chassis and max(counts) > 1:
         yield max(counts), "replicas"  # a chassis is bought and fed whole
 
 
 def _formats(question: Question, device: Device, zoo: Zoo) -> tuple[str, ...]:
     """Formats worth trying: of equally many bits the fastest one, none wider than 16 bits where one of 16 runs."""
     fam = family(device.kind)
-    graph, own = zoo.graph(question.workload), zoo.workload(question.workload).precision or ""
-    offered = [f for f in fam.formats(device) if fam.supports(device, graph, f) is None]
-    allowed = [f for f in offered if BITS[f] >= question.bits or f == own] or offered[:1]
+    graph, native = zoo.graph(question.workload), zoo.workload(question.workload).precision or ""
+    options = [f for f in fam.formats(device) if fam.supports(device, graph, f) is None]
+    formats = [f for f in options if BITS[f] >= question.bits or f == native] or options[:1]
     best: dict[tuple[float, bool], str] = {}
-    for format in allowed:
+    for format in formats:
         key = (BITS[format], format in WEIGHT_ONLY)
-        if key not in best or _rank(format, own, device) > _rank(best[key], own, device):
+        if key not in best or _rank(format, native, device) > _rank(best[key], native, device):
             best[key] = format
     narrow = [f for f in best.values() if BITS[f] <= 16.0]
     return tuple(sorted(narrow or best.values(), key=lambda f: -BITS[f]))
 
 
-def _rank(format: str, own: str, device: Device) -> tuple[float, bool, bool]:
+def _rank(format: str, native: str, device: Device) -> tuple[float, bool, bool]:
     """Which of several formats of one width is taken: the fastest, then the network's own, then a floating one."""
     peak = device.peak.get(format)
-    return (peak.si if peak is not None else 0.0, format == own, not format.startswith("int"))
+    return (peak.si if peak is not None else 0.0, format == native, not format.startswith("int"))

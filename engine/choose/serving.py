@@ -89,7 +89,7 @@ class Served:
         return None if self.usd_per_hour is None else self.usd_per_hour * self.instances
 
 
-def served(question: Question, start: Scenario, catalog: Catalog, zoo: Zoo) -> Iterator[Served | Refusal]:
+def offers(question: Question, start: Scenario, catalog: Catalog, zoo: Zoo) -> Iterator[Served | Refusal]:
     """What an arrangement serves along its batch, until it does not fit, is too slow or gains nothing."""
     alone: Figures | None = None
     last = 0.0
@@ -109,14 +109,14 @@ def served(question: Question, start: Scenario, catalog: Catalog, zoo: Zoo) -> I
         if alone is None:
             alone = times if batch == 1 else first_alone(bound)
         power = times.figure("power_w")
-        result = _loaded(question, bound, times, continuous(bound, times, alone), sum(plan.devices_used))
+        result = _under_load(question, bound, times, continuous(bound, times, alone), sum(plan.devices_used))
         if isinstance(result, Served) and question.power_w is not None and (power or 0.0) > question.power_w:
-            result = _missed(scenario, "power", power or 0.0, question.power_w, "W")
+            result = _miss(scenario, "power", power or 0.0, question.power_w, "W")
         if not isinstance(result, Served):
             yield result
             return
         copies = plan.replicas * (len(plan.stages) if plan.pipelined else 1)
-        yield _demanded(question, bound, times, result, batch * scenario.streams * copies)
+        yield _with_demand(question, bound, times, result, batch * scenario.streams * copies)
         if result.rate < _WORTH * last or (question.users is not None and batch >= question.users):
             return
         last = result.rate
@@ -137,20 +137,20 @@ def _unfit(bound: Bound, plan: Plan) -> Refusal:
     return Refusal(bound.scenario, "fits", sentence, fit.need_bytes / fit.capacity_bytes)
 
 
-def _loaded(
-    question: Question, bound: Bound, times: Figures, joined: Continuous | None, devices: int
+def _under_load(
+    question: Question, bound: Bound, times: Figures, decoder: Continuous | None, devices: int
 ) -> Served | Refusal:
     """Times and rates at this batch, before a demand; a refusal where a limit is missed."""
     scenario, share, full = bound.scenario, 1.0, times.units_per_s
-    if joined is not None:
-        latency, full = joined.latency_s, joined.throughput_per_s
+    if decoder is not None:
+        latency, full = decoder.latency_s, decoder.throughput_per_s
         for name, value, limit in (
-            ("TTFT", joined.ttft_s, question.ttft_s),
-            ("TPOT", joined.tpot_s, question.tpot_s),
+            ("TTFT", decoder.ttft_s, question.ttft_s),
+            ("TPOT", decoder.tpot_s, question.tpot_s),
             ("latency", max(latency, times.latency_s), question.latency_s),
         ):
             if limit is not None and value > limit:
-                return _missed(scenario, name, value, limit)
+                return _miss(scenario, name, value, limit)
         share = LOAD if question.qps is not None else 1.0
     else:
         batch, servers = scenario.batch, max(1, times.layout.replicas) * scenario.streams
@@ -158,7 +158,7 @@ def _loaded(
         waits = (1.0 - 1.0 / batch) * times.interval_s if question.latency_s is not None else 0.0
         latency = times.latency_s + waits
         if question.latency_s is not None and latency > question.latency_s:
-            return _missed(scenario, "latency", latency, question.latency_s)
+            return _miss(scenario, "latency", latency, question.latency_s)
         if question.users is None and (question.latency_s is not None or question.qps is not None):
             share = LOAD
             if question.latency_s is not None:
@@ -168,11 +168,11 @@ def _loaded(
         if share <= 0.0:
             return Refusal(scenario, "limit", "no load leaves room to wait inside the latency limit", 1.0)
     return Served(
-        scenario, times.units_per_s, times.figure("usd_per_million"), latency, joined, share * full, full, devices
+        scenario, times.units_per_s, times.figure("usd_per_million"), latency, decoder, share * full, full, devices
     )
 
 
-def _demanded(question: Question, bound: Bound, times: Figures, point: Served, under_way: int) -> Served:
+def _with_demand(question: Question, bound: Bound, times: Figures, point: Served, under_way: int) -> Served:
     """As many instances as the demand takes, and their share of time busy; ``under_way`` requests fill one."""
     instances, busy = 1, point.scenario.costs.utilisation
     if question.qps is not None:
@@ -187,5 +187,5 @@ def _demanded(question: Question, bound: Bound, times: Figures, point: Served, u
     return replace(point, scenario=scenario, usd_per_million=times.usd_per_million_at(busy), instances=instances)
 
 
-def _missed(scenario: Scenario, name: str, value: float, limit: float, unit: str = "s") -> Refusal:
+def _miss(scenario: Scenario, name: str, value: float, limit: float, unit: str = "s") -> Refusal:
     return Refusal(scenario, "limit", f"{name} {amount(value, unit)} > {amount(limit, unit)}", value / limit)

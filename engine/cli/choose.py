@@ -69,9 +69,9 @@ def choose(args: argparse.Namespace) -> Answer:
         best = row.best
         figures = ""
         if best is not None:
-            money = "no price" if best.usd_per_million is None else f"${best.usd_per_million:.3g}/M {answer.priced}s"
+            money = "no price" if best.usd_per_million is None else f"${best.usd_per_million:.3g}/M {answer.cost_unit}s"
             pace = f"{amount(best.rate_per_device, '').strip()} {answer.unit}s/s per device"
             figures = f"{amount(1 / best.speed, 's'):>9}  {pace:28} {money:22}"
         lines.append(f"{row.rank or '-':>3} {row.label:28} {row.configuration:34} {figures} {row.reason}".rstrip())
-    lines += ["", f"{answer.tried:,} designs in {answer.seconds:.2f} s; token {answer.question.token}"]
+    lines += ["", f"{answer.designs:,} designs in {answer.seconds:.2f} s; token {answer.question.token}"]
     return answer.to_dict(), lines

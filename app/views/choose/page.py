@@ -46,7 +46,7 @@ def detail(answer: Answer, row: Row) -> None:
     with parts.card(row.label, row.configuration):
         facts = []
         if best.usd_per_million is not None:
-            facts.append(f"**{fmt.usd(best.usd_per_million)} per million {answer.priced}s** "
+            facts.append(f"**{fmt.usd(best.usd_per_million)} per million {answer.cost_unit}s** "
                          f"({tables.money_range(best.usd_per_million, row.band.relative)})")  # fmt: skip
         if report.usd_per_million_all_tokens is not None:
             facts.append(
@@ -160,7 +160,7 @@ def show() -> None:
         texts.METHOD_CAPTION.format(
             workload=answer.workload,
             request=tables.request(answer),
-            tried=answer.tried,
+            tried=answer.designs,
             systems=len(answer.rows),
             seconds=fmt.seconds(answer.seconds),
         )

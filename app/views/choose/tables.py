@@ -41,7 +41,7 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
         columns["Instances"] = [best.instances for best in bests]
         columns["Error band"] = [fmt.band(row.band.relative) for row in rows]
     else:
-        price_unit = unit if answer.priced == answer.unit else "output tokens"
+        price_unit = unit if answer.cost_unit == answer.unit else "output tokens"
         columns[f"$/M {price_unit}"] = [best.usd_per_million for best in bests]
         columns["Range ($)"] = [money_range(row.best.usd_per_million, row.band.relative) for row in rows if row.best]
     name = "TPOT under load" if decoder else "p99" if _at_random(answer) else "Latency"

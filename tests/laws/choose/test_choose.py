@@ -13,7 +13,7 @@ from engine import decode, evaluate
 from engine.choose import LOAD, Answer, Question, choose, question_of
 from engine.choose.candidates import HOST_USD
 from engine.choose.question import QUESTIONS
-from engine.choose.serving import Served, served
+from engine.choose.serving import Served, offers
 from engine.cli.main import main
 from engine.cost.power_and_price import waiting
 from engine.resolve.choices import default_scenario, why_not
@@ -239,7 +239,7 @@ def test_every_partition_that_a_system_offers_is_tried(more: dict[str, Any]) -> 
     for count, scheme in product(system.devices[0].counts, system.schemes):
         start = default_scenario("dfx-u280", "llama2-7b", inputs=64, outputs=64, devices=count, scheme=scheme,
                                  costs={"host_usd": HOST_USD})  # fmt: skip
-        for one in served(Question(**asked), start, default_catalog(), default_zoo()):
+        for one in offers(Question(**asked), start, default_catalog(), default_zoo()):
             if isinstance(one, Served):
                 by_hand[configuration(one.scenario)] = getattr(one, money)
     least = min(by_hand, key=lambda name: by_hand[name])
@@ -256,7 +256,7 @@ def test_users_are_as_many_as_are_under_way() -> None:
     for scheme, count, many in (("pipelined", 4, 4), ("clusters", 8, 2), ("replicas", 4, 4), ("tensor", 4, 1)):
         start = default_scenario("dfx-u280", "gpt2-345m", inputs=64, outputs=64, devices=count, scheme=scheme)
         for users, instances in ((many, 1), (many + 1, 2)):
-            found = next(served(Question(**asked, users=users), start, default_catalog(), default_zoo()))
+            found = next(offers(Question(**asked, users=users), start, default_catalog(), default_zoo()))
             assert isinstance(found, Served)
             assert found.instances == instances, (scheme, users)
 
@@ -292,7 +292,7 @@ def test_a_what_if_is_told_apart() -> None:
 
 
 def test_a_what_if_that_names_nothing_is_refused_before_anything_is_priced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.choose.answer.served", lambda *_: pytest.fail("a system was priced"))
+    monkeypatch.setattr("engine.choose.answer.offers", lambda *_: pytest.fail("a system was priced"))
     change = {"system": "h100-sxm", "overrides": {"devices.0.nosuch": 1}}
     with pytest.raises(ScenarioError, match="nosuch"):
         choose({"workload": "llama3.1-70b", "what_ifs": [change]})
