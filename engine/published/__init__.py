@@ -16,8 +16,8 @@ import yaml
 
 from engine.cost.error_bands import cells
 from engine.published.headline import lines_of, percentile
-from engine.published.kinds import kind_of, known, rules
-from engine.published.prediction import Prediction, predicted, prediction_of
+from engine.published.kinds import kind_of, moves, rules
+from engine.published.prediction import Prediction, prediction_of, value_of
 from engine.scenario import encode
 from entries.files import PARSER
 from model_zoo.catalog import default_zoo
@@ -70,7 +70,7 @@ def _low_high(value: Any) -> tuple[float, float] | None:
     return None
 
 
-def judge(value: Any, tolerance: Any, predicted: Any) -> tuple[float | None, bool]:
+def judge(value: Any, tolerance: Any, prediction: Any) -> tuple[float | None, bool]:
     """Relative error (None where there is no number) and whether a prediction meets a published figure.
 
     `tolerance` is a relative number, ``exact``, ``upper_bound``, ``lower_bound``, ``order`` (within a factor of ten),
@@ -78,26 +78,26 @@ def judge(value: Any, tolerance: Any, predicted: Any) -> tuple[float | None, boo
     it without error, one outside is as far off as the nearest end; a predicted range is judged at both ends, by the
     worse. A bound that is met has no error.
     """
-    if tolerance == "ordinal" or isinstance(predicted, bool):
-        return None, predicted is True or (predicted is not False and predicted == value)
+    if tolerance == "ordinal" or isinstance(prediction, bool):
+        return None, prediction is True or (prediction is not False and prediction == value)
     span = _low_high(value)
     if span is not None and not isinstance(tolerance, str):
-        if not isinstance(predicted, tuple | list):
-            predicted, span = (predicted,), (min(max(predicted, span[0]), span[1]),)
-        worst = max((p / v - 1 for p, v in zip(predicted, span, strict=True)), key=abs)
+        if not isinstance(prediction, tuple | list):
+            prediction, span = (prediction,), (min(max(prediction, span[0]), span[1]),)
+        worst = max((p / v - 1 for p, v in zip(prediction, span, strict=True)), key=abs)
         return worst, abs(worst) <= float(tolerance)
     if tolerance == "exact" and not isinstance(value, int | float):
-        same = [list(v) if isinstance(v, tuple) else v for v in (value, predicted)]
-        return None, same[0] == same[1]
-    got = float(predicted)
+        pair = [list(v) if isinstance(v, tuple) else v for v in (value, prediction)]
+        return None, pair[0] == pair[1]
+    got = float(prediction)
     if isinstance(tolerance, dict) and {"min", "max"} <= tolerance.keys():
         low, high = float(tolerance["min"]), float(tolerance["max"])
         centre = float(value) if isinstance(value, int | float) else math.sqrt(low * high)
         return got / centre - 1, low <= got <= high
     if tolerance in ("upper_bound", "lower_bound"):
         low, high = span or (float(value), float(value))
-        met, end = (got <= high, high) if tolerance == "upper_bound" else (got >= low, low)
-        return None if met else got / end - 1, met
+        meets, end = (got <= high, high) if tolerance == "upper_bound" else (got >= low, low)
+        return None if meets else got / end - 1, meets
     want = float(value)
     error = got / want - 1 if want else got
     if tolerance == "exact":
@@ -109,7 +109,7 @@ def judge(value: Any, tolerance: Any, predicted: Any) -> tuple[float | None, boo
 
 def _naive(id: str, claim: dict[str, Any], prediction: Prediction) -> dict[str, Any]:
     """The naive alternative of a timing prediction: its name, what it predicts and its error."""
-    name, value = prediction.naive or ("the data sheet's roofline", known()["predictions"][id]["naive"])
+    name, value = prediction.naive or ("the data sheet's roofline", moves()["predictions"][id]["naive"])
     return {"name": name, "predicted": value, "error": judge(claim["value"], claim["tolerance"], value)[0]}
 
 
@@ -119,16 +119,16 @@ def closer(error: float, naive: float) -> bool:
 
 
 @cache
-def calibrated() -> frozenset[str]:
+def fit_claims() -> frozenset[str]:
     """Claims that are calibration: a constant names them and moves them, a rule was read off them, or they are derived
     from nothing but such claims.
     """
     by_id, _ = predictions()
     result = {id for rule in rules() for id in rule.claims}
-    result |= {id for constant in known()["constants"].values() for id in constant["claims"] if id in constant["moves"]}
-    derived = {id: p.of for id, p in by_id.items() if p.of}
-    while more := {id for id, of in derived.items() if id not in result and result.issuperset(of)}:
-        result |= more
+    result |= {id for constant in moves()["constants"].values() for id in constant["claims"] if id in constant["moves"]}
+    sources = {id: p.of for id, p in by_id.items() if p.of}
+    while extra := {id for id, of in sources.items() if id not in result and result.issuperset(of)}:
+        result |= extra
     return frozenset(result)
 
 
@@ -143,12 +143,12 @@ def validate() -> list[dict[str, Any]]:
         id = claim["id"]
         row = dict.fromkeys(_COLUMNS) | {name: claim[name] for name in _COLUMNS if name in claim}
         row |= {"published": claim["value"], "reason": reasons.get(id), "note": claim.get("note", ""), "of": []}
-        row["role"] = "calibration" if id in calibrated() else "validation"
+        row["role"] = "calibration" if id in fit_claims() else "validation"
         if id in by_id:
             prediction = by_id[id]
-            row["kind"] = kind_of(claim["tolerance"], prediction, known()["predictions"][id])
+            row["kind"] = kind_of(claim["tolerance"], prediction, moves()["predictions"][id])
             row["of"] = list(prediction.of)
-            value = predicted(by_id, id)
+            value = value_of(by_id, id)
             error, within = judge(claim["value"], claim["tolerance"], value)
             if row["kind"] == "timing":
                 row["naive"] = naive = _naive(id, claim, prediction)
@@ -187,10 +187,10 @@ def summary(rows: list[dict[str, Any]], elsewhere: list[dict[str, Any]]) -> list
         else:
             mark = "ok" if r["within"] else "MISS"
             error = "" if r["error"] is None else f"{r['error']:+.1%}"
-            shown = f"{r['predicted']:.5g}" if isinstance(r["predicted"], float) else str(r["predicted"])
+            text = f"{r['predicted']:.5g}" if isinstance(r["predicted"], float) else str(r["predicted"])
             kind = r["role"] if r["kind"] == "timing" and r["role"] == "calibration" else r["kind"]
             lines.append(
-                f"{r['id']:8} {mark:5} {kind:12} {r['metric'][:34]:34} {r['published']} {r['unit']} -> {shown} {error}"
+                f"{r['id']:8} {mark:5} {kind:12} {r['metric'][:34]:34} {r['published']} {r['unit']} -> {text} {error}"
             )
     for r in elsewhere:
         lines.append(

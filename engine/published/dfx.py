@@ -71,8 +71,8 @@ def speedup(model: str, cards: int) -> float:
 
 def sync_share() -> float:
     """Share of the latency of 1.5B on four cards spent in the ring synchronisations of the layers. [-]"""
-    priced = report("dfx", "1.5b", 4)
-    return sum(row.time_s for row in priced.other if row.name.startswith("ring sync")) / priced.latency_s
+    result = report("dfx", "1.5b", 4)
+    return sum(row.time_s for row in result.other if row.name.startswith("ring sync")) / result.latency_s
 
 
 def _work(on: str, phase: str) -> float:
@@ -82,9 +82,9 @@ def _work(on: str, phase: str) -> float:
 
 def generation_rate(on: str) -> float:
     """Operations a second of GPT-2 345M 64:64 after the first token. [FLOP/s]"""
-    priced = report(on, "345m", 1)
-    assert priced.ttft_s is not None
-    return _work(on, "decode") / (priced.latency_s - priced.ttft_s)
+    result = report(on, "345m", 1)
+    assert result.ttft_s is not None
+    return _work(on, "decode") / (result.latency_s - result.ttft_s)
 
 
 def work() -> float:
@@ -95,13 +95,13 @@ def work() -> float:
 def crossover() -> float:
     """Largest input over output length of the grid up to which DFX is faster with every model. [-]"""
     ratios = sorted({i / o for i, o in GRID})
-    most = 0.0
+    largest = 0.0
     for ratio in ratios:
         bars = [(model, cards, i, o) for model, cards in SIZES for i, o in GRID if i / o == ratio]
         if not all(latency("dfx", *at) < latency("v100", *at) for at in bars):
             break
-        most = ratio
-    return most
+        largest = ratio
+    return largest
 
 
 def _core() -> tuple[Device, Dfx]:
@@ -122,9 +122,9 @@ def tiles() -> dict[tuple[int, int], tuple[float, float, float]]:
     rows = [isa.ROLES.index(name) for name in ("scores", "softmax", "context")]
     result = {}
     for tile in ((d, 1024 // d) for d in TILE_SIDES):
-        timed = time_program("layer", core_record(device, None, 1, 1, tile, model), layer, FULL_CONTEXT, True)
-        products = np.isin(timed.code[:, isa.ROLE], rows) & (timed.code[:, isa.UNIT] == isa.MPU)
-        cycles, matrix = float(timed.by_role[rows].sum()), float(timed.code[products, isa.OCCUPY].sum())
+        timing = time_program("layer", core_record(device, None, 1, 1, tile, model), layer, FULL_CONTEXT, True)
+        products = np.isin(timing.code[:, isa.ROLE], rows) & (timing.code[:, isa.UNIT] == isa.MPU)
+        cycles, matrix = float(timing.by_role[rows].sum()), float(timing.code[products, isa.OCCUPY].sum())
         slices = sum(dsp_slices(*tile, vector_lanes(core)).values())
         result[tile] = cycles / core.clock.si, matrix / core.clock.si, slices
     return result
@@ -132,8 +132,8 @@ def tiles() -> dict[tuple[int, int], tuple[float, float, float]]:
 
 def _fastest() -> list[tuple[int, int]]:
     """Of them those that take no longer than the best but for 2%, which the document calls negligible."""
-    least = min(seconds for seconds, _, _ in tiles().values())
-    return [tile for tile, (seconds, _, _) in tiles().items() if seconds <= least * 1.02]
+    shortest = min(seconds for seconds, _, _ in tiles().values())
+    return [tile for tile, (seconds, _, _) in tiles().items() if seconds <= shortest * 1.02]
 
 
 def _slices() -> dict[str, float]:

@@ -86,8 +86,8 @@ def _weights(workload: str) -> float:
 def _intensity(workload: str, batch: float) -> float:
     """INT8 FLOP per byte of weights and of activations in and out of the dense layers. [FLOP/B]"""
     dense = (op for op in _ops(workload) if op.contraction)
-    moved = sum((op.reads.at(batch) + op.writes.at(batch)) * op.layers for op in dense)
-    return _flops(workload, batch) / (_weights(workload) + moved)
+    activations = sum((op.reads.at(batch) + op.writes.at(batch)) * op.layers for op in dense)
+    return _flops(workload, batch) / (_weights(workload) + activations)
 
 
 def _mean_gain() -> float:
@@ -122,22 +122,22 @@ def lookup_s(scenario: Scenario) -> float:
 def saved_on_pcie(scenario: Scenario, between_cards: bool) -> float:
     """Share of the bytes on PCIe links that card-to-card transfers save, each link a byte crosses counted. [-]"""
 
-    def moved(scenario: Scenario) -> float:
+    def link_bytes(scenario: Scenario) -> float:
         return sum(on_links(scenario, between_cards).values())
 
-    return 1 - moved(scenario) / moved(without(scenario, "peer-to-peer"))
+    return 1 - link_bytes(scenario) / link_bytes(without(scenario, "peer-to-peer"))
 
 
 def _balanced_gain() -> float:
     """Latency the lookup partition loses by knowing expected lengths, same cores. [%]"""
-    fixed = _node().with_(tile=(sparse_cores(_node()),))
-    return 100 * (1 - lookup_s(fixed) / lookup_s(without(fixed, "length-aware")))
+    node = _node().with_(tile=(sparse_cores(_node()),))
+    return 100 * (1 - lookup_s(node) / lookup_s(without(node, "length-aware")))
 
 
 def resident_bytes(scenario: Scenario) -> float:
     """Distinct dense weights that all cards together keep on chip between requests. [B]"""
-    priced = _times(scenario).priced[-1]
-    return sum(card.resident(run.job) for run in priced.runs) * priced.stage.ways
+    dense = _times(scenario).priced[-1]
+    return sum(card.resident(run.job) for run in dense.runs) * dense.stage.ways
 
 
 def _resident_gain() -> float:
@@ -145,8 +145,8 @@ def _resident_gain() -> float:
 
     Its FP16 weights are larger than the on-chip memory of all six; the recommendation model's fit one card.
     """
-    copied = default_scenario(NODE, XLMR, scheme="replicas", devices=6, precision="fp16")
-    return resident_bytes(copied.with_(scheme="tensor")) / resident_bytes(copied)
+    copies = default_scenario(NODE, XLMR, scheme="replicas", devices=6, precision="fp16")
+    return resident_bytes(copies.with_(scheme="tensor")) / resident_bytes(copies)
 
 
 # --- shares of Table II ----------------------------------------------------------------------------------------------
@@ -163,9 +163,9 @@ def shares(workload: str) -> dict[str, float]:
     """
     times = _times(default_scenario(NODE if workload == MORE else CARD, workload))
     seconds_by_label: dict[str, float] = defaultdict(float)
-    for priced in times.priced:
-        for run in priced.runs:
-            weight = card.cores_of(run.job) * priced.stage.ways
+    for stage in times.priced:
+        for run in stage.runs:
+            weight = card.cores_of(run.job) * stage.stage.ways
             for op, seconds in zip(run.job.ops, run.cost.seconds, strict=True):
                 label = _LABELS[workload].get(op.kind, "Others")
                 if workload == FBNET and (op.attribute(ADDED) or op.kind == "Add"):
@@ -179,10 +179,10 @@ def shares(workload: str) -> dict[str, float]:
 
 def _table(first: int, workload: str, *labels: str) -> dict[str, Callable[..., float]]:
     """A column of Table II: claims from FB-`first` on, the last of which is what the others leave of 100%. [%]"""
-    predicted: dict[str, Callable[..., float]] = {
+    values: dict[str, Callable[..., float]] = {
         f"FB-{first + at:03}": lambda label=label: shares(workload).get(label, 0.0) for at, label in enumerate(labels)
     }
-    return predicted | {f"FB-{first + len(labels):03}": lambda *shares: 100 - sum(shares)}
+    return values | {f"FB-{first + len(labels):03}": lambda *shares: 100 - sum(shares)}
 
 
 VALUES: Mapping[str, Callable[..., Any]] = {

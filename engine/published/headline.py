@@ -17,8 +17,8 @@ NAMES = {
 
 def percentile(values: Sequence[float], share: float) -> float:
     """The least value that a share of all does not exceed."""
-    ranked = sorted(values)
-    return ranked[min(len(ranked) - 1, math.ceil(share * len(ranked)) - 1)]
+    order = sorted(values)
+    return order[min(len(order) - 1, math.ceil(share * len(order)) - 1)]
 
 
 def independent(row: dict[str, Any]) -> bool:
@@ -30,12 +30,12 @@ class Headline:
     """Independent timing predictions among some claims: how many, how far off, and which miss."""
 
     def __init__(self, rows: Sequence[dict[str, Any]]) -> None:
-        counted = [row for row in rows if independent(row)]
-        errors = [abs(row["error"]) for row in counted if row["error"] is not None]
-        self.count = len(counted)
+        claims = [row for row in rows if independent(row)]
+        errors = [abs(row["error"]) for row in claims if row["error"] is not None]
+        self.count = len(claims)
         self.median = percentile(errors, 0.5) if errors else None
         self.p90 = percentile(errors, 0.9) if errors else None
-        self.missed = [row["id"] for row in counted if not row["within"]]
+        self.missed = [row["id"] for row in claims if not row["within"]]
 
 
 def sentence(rows: Sequence[dict[str, Any]]) -> str:
@@ -73,6 +73,6 @@ def lines_of(rows: Sequence[dict[str, Any]]) -> list[str]:
     lines = [sentence(rows)]
     for name, summary in by_document(rows):
         errors = "" if summary.median is None else f"; median {summary.median:.1%}, 90th percentile {summary.p90:.1%}"
-        missed = f"; missed: {', '.join(summary.missed)}" if summary.missed else ""
-        lines.append(f"{name}: {summary.count} independent timing predictions{errors}{missed}")
-    return lines + [f"beside them, {count} {words}: {met} met" for words, count, met in other_kinds(rows)]
+        misses = f"; missed: {', '.join(summary.missed)}" if summary.missed else ""
+        lines.append(f"{name}: {summary.count} independent timing predictions{errors}{misses}")
+    return lines + [f"beside them, {count} {words}: {good} met" for words, count, good in other_kinds(rows)]

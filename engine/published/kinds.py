@@ -20,7 +20,7 @@ _ONE_SIDED = ("upper_bound", "lower_bound", "order")
 
 
 @cache
-def known() -> dict[str, Any]:
+def moves() -> dict[str, Any]:
     """What moves each prediction, and each constant that names claims with every prediction it moves, as last found."""
     return json.loads(DEPENDENCE.read_text())
 

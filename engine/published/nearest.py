@@ -79,18 +79,18 @@ class NearestEvidence:
     def sentence(self) -> str:
         """The figure, where it is printed, our prediction of it and what it was used for; no mark at the end."""
         off = "met" if self.error is None else f"{100 * self.error:+.1f}%"
-        printed, model = (_shown(value, self.unit) for value in (self.published, self.predicted))
-        what = f"{printed} {self.metric.removesuffix('_pct').replace('_', ' ')}"
-        return f"{self.source} ({self.where}) prints {what} for {self.of}; predicted {model}: {off}, {ROLES[self.role]}"
+        figure, model = (_text(value, self.unit) for value in (self.published, self.predicted))
+        text = f"{figure} {self.metric.removesuffix('_pct').replace('_', ' ')}"
+        return f"{self.source} ({self.where}) prints {text} for {self.of}; predicted {model}: {off}, {ROLES[self.role]}"
 
 
-def _shown(value: Any, unit: str) -> str:
+def _text(value: Any, unit: str) -> str:
     """A printed value with its unit, or a range with it once."""
     if isinstance(value, dict):
         value = value["min"], value["max"]
     if isinstance(value, list | tuple):
         low, high = value
-        return f"{_shown(low, '-')} to {_shown(high, unit)}"
+        return f"{_text(low, '-')} to {_text(high, unit)}"
     if unit == "s":
         return amount(value, unit)
     if unit in ("fraction", "%"):
@@ -112,10 +112,10 @@ def distance(scenario: Scenario, evidence: Scenario, whole: bool = True) -> floa
     Precision: 0.5. Every other choice, switch and what-if: 0.25. A figure that is not of a ``whole`` request (a share,
     a ratio): 1.
     """
-    own, other = _device(scenario), _device(evidence)
+    part, rival = _device(scenario), _device(evidence)
     result = 0.0 if whole else 1.0
     if scenario.system != evidence.system:
-        result += 0.5 if own is other else 1.0 if own.lineage == other.lineage else 2.0
+        result += 0.5 if part is rival else 1.0 if part.lineage == rival.lineage else 2.0
     if scenario.workload != evidence.workload:
         kinds = {default_zoo().workload(s.workload).family for s in (scenario, evidence)}
         result += 1.0 if len(kinds) == 1 else 4.0
@@ -125,14 +125,14 @@ def distance(scenario: Scenario, evidence: Scenario, whole: bool = True) -> floa
     result += 0.5 * (scenario.precision != evidence.precision)
     result += 0.25 * sum(getattr(scenario, name) != getattr(evidence, name) for name in _OTHER_FIELDS)
     result += 0.25 * (bool(scenario.tile) and scenario.tile != evidence.tile)
-    for changed in (scenario.switches, evidence.switches), (scenario.overrides, evidence.overrides):
-        keys = {key for settings in changed for key in settings}
-        result += 0.25 * sum(changed[0].get(key) != changed[1].get(key) for key in keys)
+    for pair in (scenario.switches, evidence.switches), (scenario.overrides, evidence.overrides):
+        keys = {key for settings in pair for key in settings}
+        result += 0.25 * sum(pair[0].get(key) != pair[1].get(key) for key in keys)
     return result
 
 
 @cache
-def _recorded() -> dict[str, list[tuple[dict[str, Any], Scenario]]]:
+def _records() -> dict[str, list[tuple[dict[str, Any], Scenario]]]:
     """Recorded figures with their scenarios, by device family."""
     result: dict[str, list[tuple[dict[str, Any], Scenario]]] = {}
     for row in json.loads(FILE.read_text()):
@@ -149,7 +149,7 @@ def nearest(scenario: Scenario) -> NearestEvidence | None:
     order = ("validation", "recalled", "in view", "calibration")
     candidates = [
         (distance(scenario, of, row["whole"]), order.index(row["role"]), at, row)
-        for at, (row, of) in enumerate(_recorded().get(_device(scenario).kind, ()))
+        for at, (row, of) in enumerate(_records().get(_device(scenario).kind, ()))
     ]
     if not candidates:
         return None

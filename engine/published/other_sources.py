@@ -45,7 +45,7 @@ def compare() -> list[dict[str, Any]]:
     for result in results():
         scenario = scenario_of(result)
         metric = next(m for m in FIGURES if m in result)
-        measured, predicted = float(result[metric]), float(getattr(evaluate(scenario), metric))
+        measurement, prediction = float(result[metric]), float(getattr(evaluate(scenario), metric))
         device = default_catalog().system(scenario.system).devices[0].device
         rows.append(
             {
@@ -54,9 +54,9 @@ def compare() -> list[dict[str, Any]]:
                 "family": family(default_catalog().device(device).kind).kind,
                 "network": default_zoo().workload(scenario.workload).family,
                 "metric": metric,
-                "published": measured,
-                "predicted": predicted,
-                "error": predicted / measured - 1,
+                "published": measurement,
+                "predicted": prediction,
+                "error": prediction / measurement - 1,
                 "source": f"{result['source']['title']} ({result['source']['publisher']}), {result['where']}",
                 "publication": result["publication"],
                 "note": result.get("note", ""),

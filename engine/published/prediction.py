@@ -58,36 +58,36 @@ def prediction_of(
     entry: Mapping[str, Any], value: Callable[..., Any] | None, scenario: Callable[[], Scenario] | None
 ) -> Prediction:
     """The prediction that an entry describes, its value and its scenario computed where a function is given."""
-    opened = scenario or (partial(default_scenario, **entry["scenario"]) if "scenario" in entry else None)
+    maker = scenario or (partial(default_scenario, **entry["scenario"]) if "scenario" in entry else None)
     of = entry.get("of", ())
     if value is None:
         below = entry.get("over", ())
         above = [{"figure": entry["figure"]}] if "figure" in entry else entry.get("product", ())
         of = [number for number in (*above, *below) if isinstance(number, str)]
-        value = partial(_ratio, above, below, opened, entry.get("less", 0.0), entry.get("scale", 1.0), of)
+        value = partial(_ratio, above, below, maker, entry.get("less", 0.0), entry.get("scale", 1.0), of)
     naive = (entry["naive"]["name"], entry["naive"]["value"]) if "naive" in entry else None
-    return Prediction(value, opened, entry.get("family"), entry.get("note", ""), tuple(of), naive)
+    return Prediction(value, maker, entry.get("family"), entry.get("note", ""), tuple(of), naive)
 
 
 def _ratio(
     above: Sequence[Any],
     below: Sequence[Any],
-    opened: Callable[[], Scenario] | None,
-    less: float,
+    maker: Callable[[], Scenario] | None,
+    offset: float,
     scale: float,
     of: Sequence[str],
     *predictions: Any,
 ) -> float:
     """A product of numbers over others, with the predictions of the claims among them."""
-    known = dict(zip(of, predictions, strict=True))
+    values = dict(zip(of, predictions, strict=True))
     top, bottom = (
-        prod(known[each] if isinstance(each, str) else _number(opened, **each) for each in numbers)
+        prod(values[item] if isinstance(item, str) else _number(maker, **item) for item in numbers)
         for numbers in (above, below)
     )
-    return scale * (top / bottom - less)
+    return scale * (top / bottom - offset)
 
 
-def _number(opened: Any, **of: Any) -> float:
+def _number(maker: Any, **of: Any) -> float:
     """A number as an entry names it, in SI: a figure of a report, a count of a network or a fact of a device."""
     if "network" in of:
         graph, request = default_zoo().graph(of["network"]), default_zoo().workload(of["network"]).request
@@ -100,7 +100,7 @@ def _number(opened: Any, **of: Any) -> float:
     if "device" in of:
         device = default_catalog().device(of["device"])
         return family(device.kind).peak(device, of["peak"]) if "peak" in of else dict(numbers(device))[of["number"]].si
-    scenario = default_scenario(**of["scenario"]) if "scenario" in of else opened()
+    scenario = default_scenario(**of["scenario"]) if "scenario" in of else maker()
     changes = dict(of.get("with", {}))
     switches = {**scenario.switches, **changes.pop("switches", {})}
     report = evaluate(scenario.with_(switches=switches, **changes))
@@ -114,6 +114,6 @@ def _at(thing: Any, path: str) -> Any:
     return reduce(lambda at, name: at[int(name)] if name.isdigit() else getattr(at, name), path.split("."), thing)
 
 
-def predicted(predictions: Mapping[str, Prediction], id: str) -> Any:
+def value_of(predictions: Mapping[str, Prediction], id: str) -> Any:
     """The prediction of a claim, from those of others where it is derived, in its printed unit."""
-    return predictions[id].value(*(predicted(predictions, other) for other in predictions[id].of))
+    return predictions[id].value(*(value_of(predictions, part) for part in predictions[id].of))

@@ -50,8 +50,8 @@ def _order() -> bool:
     """conv1, conv2 and conv3 take longest, then fc6, then every other layer."""
     t = _layers()
     first = min(t["conv1"], t["conv2"], t["conv3"])
-    rest = max(v for k, v in t.items() if k not in ("conv1", "conv2", "conv3", "fc6"))
-    return first > t["fc6"] > rest
+    slowest = max(v for k, v in t.items() if k not in ("conv1", "conv2", "conv3", "fc6"))
+    return first > t["fc6"] > slowest
 
 
 def _ipc(scenario: Scenario, dense: bool | None = None) -> float:
@@ -124,7 +124,7 @@ def _above_idle(scenario: Scenario) -> float:
     return power - IDLE_W
 
 
-def _forwarded() -> float:
+def _forwarding_rate() -> float:
     """Least Gbit/s forwarded at the document's larger packets while 256 executors infer."""
     return 8e-9 * min(forwarding(default_catalog().device("agilio-cx-2x40"), 256, (512, 1024, 1518)).bytes_per_s)
 
@@ -144,8 +144,8 @@ def sol(device: str, batch: int) -> dict[str, float]:
 def _sol_on_gpu() -> bool:
     """Faster in all cases; MobileNet and DenseNet gain most."""
     gains = sol("v100-32gb", 128)
-    most = sorted(gains, key=lambda name: -gains[name])[:2]
-    return min(gains.values()) > 1 and set(most) == {"mobilenet-v1", "densenet161"}
+    top = sorted(gains, key=lambda name: -gains[name])[:2]
+    return min(gains.values()) > 1 and set(top) == {"mobilenet-v1", "densenet161"}
 
 
 def _sol_on_arm() -> bool:
@@ -169,7 +169,7 @@ VALUES: Mapping[str, Callable[..., Any]] = {
     "5G-027": lambda: _ipc(MLP.with_(batch=128)),
     "5G-044": lambda: tuple(1e6 * round(_binary_weights(n) / 1e6) for n in (2048, 16384)),
     "5G-045": lambda: prod(_nic_us(n) / _core_us(n) for n in (2048, 16384)) ** 0.5,  # ends of the measured range
-    "5G-052": _forwarded,
+    "5G-052": _forwarding_rate,
     "5G-056": lambda rate: rate / _above_idle(BNN_EXEC),
     "5G-057": lambda: _above_idle(TONIC),
     "5G-059": lambda rate: rate / _above_idle(TONIC),

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.evaluate import evaluate
-from engine.published import calibrated, predictions
+from engine.published import fit_claims, predictions
 from engine.published.brainwave import bing
 from engine.resolve.choices import default_scenario
 
@@ -28,7 +28,7 @@ RECALLED = {
 
 
 def test_what_was_fitted_is_calibration():
-    assert {id for id in calibrated() if id.startswith("BW-")} == {"BW-001", "BW-010", "BW-038", "BW-039"}
+    assert {id for id in fit_claims() if id.startswith("BW-")} == {"BW-001", "BW-010", "BW-038", "BW-039"}
 
 
 def test_headline_within_five_percent():

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from engine.analyses.depth_first import compare
-from engine.published import calibrated, closer, judge, predictions
+from engine.published import closer, fit_claims, judge, predictions
 from engine.published.headline import Headline, independent
-from engine.published.kinds import known
-from engine.published.prediction import predicted
+from engine.published.kinds import moves
+from engine.published.prediction import value_of
 from hardware_specs import default_catalog
 from model_zoo.catalog import default_zoo
 from tests.each import each
@@ -65,11 +65,11 @@ def test_what_restates_others_is_derived(rows, id):
 
 
 def test_constants_that_name_claims_are_those_whose_dependence_is_kept():
-    kept = known()["constants"]
+    kept = moves()["constants"]
     assert {name: list(claims) for name, (claims, _) in constants().items()} == {
         name: one["claims"] for name, one in kept.items()
     }
-    assert known()["predictions"].keys() == predictions()[0].keys()
+    assert moves()["predictions"].keys() == predictions()[0].keys()
 
 
 @pytest.mark.parametrize(
@@ -77,14 +77,14 @@ def test_constants_that_name_claims_are_those_whose_dependence_is_kept():
 )
 def test_dependence_is_what_changing_a_constant_finds(name):
     claims, how = constants()[name]
-    kept = known()["constants"][name]["moves"]
+    kept = moves()["constants"][name]["moves"]
     some = sorted({*claims, "WD-012", "5G-020", "5G-058", *list(kept)[:3]})
-    before = [predicted(predictions()[0], id) for id in some]
+    before = [value_of(predictions()[0], id) for id in some]
     found = moved(predictions()[0], some, how)
     assert {id: min(change, 1e6) for id, change in found.items() if change > 0.01} == pytest.approx(
         {id: change for id, change in kept.items() if id in some}, rel=1e-3
     )
-    assert [predicted(predictions()[0], id) for id in some] == before  # everything is put back
+    assert [value_of(predictions()[0], id) for id in some] == before  # everything is put back
 
 
 def test_no_independent_prediction_is_a_multiple_of_another(rows):
@@ -93,11 +93,11 @@ def test_no_independent_prediction_is_a_multiple_of_another(rows):
     So were DFX-008 and -057, -048 and -050, -049 and the fitted -051, 5G-022 and the fitted -021.
     """
     mine = [id for id, row in rows.items() if row["kind"] == "timing" and isinstance(row["predicted"], float)]
-    base = np.array([predicted(predictions()[0], id) for id in mine])
+    base = np.array([value_of(predictions()[0], id) for id in mine])
     response = []
     for change, seed in itertools.product((_times, _model), "ab"):
         with change(seed, 1.2):
-            response.append(np.log(np.maximum([predicted(predictions()[0], id) for id in mine], 1e-300) / base))
+            response.append(np.log(np.maximum([value_of(predictions()[0], id) for id in mine], 1e-300) / base))
     moves = np.array(response).T
     moves /= np.maximum(np.linalg.norm(moves, axis=1), 1e-9)[:, None]
     pairs = zip(*np.where(np.triu(np.abs(moves @ moves.T) > 1 - 1e-8, 1)), strict=True)
@@ -107,7 +107,7 @@ def test_no_independent_prediction_is_a_multiple_of_another(rows):
 
 def test_the_headline_counts_independent_timing_predictions_only(rows):
     headline = Headline(list(rows.values()))
-    mine = [r for r in rows.values() if r["kind"] == "timing" and r["id"] not in calibrated()]
+    mine = [r for r in rows.values() if r["kind"] == "timing" and r["id"] not in fit_claims()]
     assert headline.count == len(mine)
     assert headline.missed == [r["id"] for r in mine if not r["within"]]
 

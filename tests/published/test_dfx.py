@@ -3,10 +3,10 @@
 import pytest
 
 from engine.evaluate import evaluate
-from engine.published import calibrated, claims, predictions
+from engine.published import claims, fit_claims, predictions
 from engine.published.dfx import bar, generation_rate, latency, rate, tiles
-from engine.published.kinds import known
-from engine.published.prediction import predicted
+from engine.published.kinds import moves
+from engine.published.prediction import value_of
 from engine.scenario.overrides import apply_all
 from model_zoo.catalog import default_zoo
 from model_zoo.families.transformer_encoder import NORM
@@ -32,12 +32,12 @@ def even(model: str, cards: int) -> float:
 
 def test_the_cores_constants_name_the_four_rates_they_were_chosen_in_view_of_and_meet_them_within_six_percent():
     rates = {"DFX-053", "DFX-054", "DFX-055", "DFX-058"}
-    mine = {name: {*one["claims"]} for name, one in known()["constants"].items() if {*one["claims"]} & rates}
+    mine = {name: {*one["claims"]} for name, one in moves()["constants"].items() if {*one["claims"]} & rates}
     assert mine.pop("dfx.unexplained") == {"DFX-054", "DFX-055"}
     assert mine.keys() == {"dfx.issue", "dfx.hbm_access", "dfx.reads_in_flight", "qsfp-100g-aurora.latency"}
     assert all(claims == rates for claims in mine.values())
     derived = {"DFX-052", "DFX-056", "DFX-064"}
-    assert {id for id in calibrated() if id.startswith("DFX-")} == {"DFX-006", "DFX-049", "DFX-051"} | rates | derived
+    assert {id for id in fit_claims() if id.startswith("DFX-")} == {"DFX-006", "DFX-049", "DFX-051"} | rates | derived
     for claim in claims():
         if claim["id"] in rates | {"DFX-005"}:
             assert predictions()[0][claim["id"]].value() == pytest.approx(claim["value"], rel=0.06)
@@ -68,7 +68,7 @@ def test_the_gpu_baseline_rests_on_one_point_and_meets_four_others():
     ours, printed = rate("dfx", "345m", 1), 93.10
     # the GPU was fitted over a DFX that meets its printed rate; ours is 2.9% off, so the ratio is taken to it
     assert predictions()[0]["DFX-006"].value() * printed / ours == pytest.approx(3.20, rel=0.005)
-    assert predicted(predictions()[0], "DFX-008") == pytest.approx(75.45, rel=0.04)
+    assert value_of(predictions()[0], "DFX-008") == pytest.approx(75.45, rel=0.04)
     assert rate("v100", "1.5b", 4) == pytest.approx(13.01, rel=0.02)
     assert predictions()[0]["DFX-010"].value() == pytest.approx(0.228, rel=0.15)
     assert predictions()[0]["DFX-044"].value() == 4

@@ -4,7 +4,7 @@ import pytest
 
 from engine.evaluate import evaluate
 from engine.published import claims, predictions
-from engine.published.prediction import predicted
+from engine.published.prediction import value_of
 from engine.published.smartnic_edge import BNN_EXEC, QPI, TCP, overheads
 
 
@@ -15,7 +15,7 @@ def test_tonic_rate_within_five_percent():
 @pytest.mark.parametrize("id", ["5G-055", "5G-056", "5G-058", "5G-059", "5G-062", "5G-064", "5G-065", "5G-066"])
 def test_rates_efficiencies_and_end_to_end_within_seven_percent(id):
     (printed,) = (claim["value"] for claim in claims() if claim["id"] == id)
-    assert predicted(predictions()[0], id) == pytest.approx(printed, rel=0.07)
+    assert value_of(predictions()[0], id) == pytest.approx(printed, rel=0.07)
 
 
 @pytest.mark.parametrize("system", [QPI, TCP])

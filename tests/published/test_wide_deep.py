@@ -3,7 +3,7 @@
 import pytest
 
 from engine.evaluate import evaluate
-from engine.published import calibrated, predictions
+from engine.published import fit_claims, predictions
 from engine.scenario import Scenario
 
 
@@ -14,7 +14,7 @@ def scenario(framework: str, precision: str) -> Scenario:
 
 
 def test_what_was_fitted_is_calibration():
-    assert {id for id in calibrated() if id.startswith("WD-")} == {"WD-008", "WD-010", "WD-011", "WD-014", "WD-017"}
+    assert {id for id in fit_claims() if id.startswith("WD-")} == {"WD-008", "WD-010", "WD-011", "WD-014", "WD-017"}
 
 
 def test_headline_int8_rate_within_five_percent():

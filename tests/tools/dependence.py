@@ -21,8 +21,8 @@ from pydantic import BaseModel
 from engine.devices import FAMILIES, family
 from engine.devices.common.contract import DeviceFamily, PhaseCost
 from engine.devices.common.job import Job
-from engine.published.kinds import LEAST, known
-from engine.published.prediction import Prediction, predicted
+from engine.published.kinds import LEAST, moves
+from engine.published.prediction import Prediction, value_of
 from hardware_specs.catalog import default_catalog
 from hardware_specs.quantity import Quantity
 from model_zoo.catalog import default_zoo
@@ -37,7 +37,7 @@ def _forget() -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith("engine.") and not name.startswith(("engine.kernels", "engine.lab")):
             for member in list(vars(module).values()):
-                if hasattr(member, "cache_clear") and member not in (family, default_catalog, default_zoo, known):
+                if hasattr(member, "cache_clear") and member not in (family, default_catalog, default_zoo, moves):
                     member.cache_clear()
     default_zoo()._lower.cache_clear()
 
@@ -278,7 +278,7 @@ def _constant(how: tuple[Any, ...], factor: float) -> Iterator[None]:
 
 def _value(given: Mapping[str, Prediction], id: str) -> Any:
     try:
-        return predicted(given, id)
+        return value_of(given, id)
     except Exception as error:  # what can no longer be computed at all depends on what was changed
         return f"{type(error).__name__}"
 
