@@ -12,11 +12,11 @@ from engine.cli.op import op
 from engine.cli.output import lines_of
 from engine.published.measured.compare import (
     Row,
-    compared,
     coverage,
     groups,
+    predict,
     read_measured,
-    skipped,
+    reasons_of,
     spread,
     write_back,
 )
@@ -36,12 +36,12 @@ def compare_measured(args: argparse.Namespace) -> Answer:
         return _as_op(args)
     if args.out is not None:
         writable(args.out, args.force)
-    measured = compared(read_measured(args.file, args.set))
+    measured = predict(read_measured(args.file, args.set))
     if args.out is not None:
         with beside(args.out) as fresh:
             write_back(fresh, measured)
     predicted = [row for row in measured.rows if row.predicted]
-    why = skipped(measured.rows)
+    why = reasons_of(measured.rows)
     if not predicted:
         reason, count = why.most_common(1)[0]
         raise ScenarioError(
@@ -155,12 +155,12 @@ def _fitted(args: argparse.Namespace, predicted: list[Any], catalog: Any) -> tup
             "error_left_out": part.left_out,
             "gain_left_out": part.gain,
             "gain_standard_error": part.doubt,
-            "moved": [asdict(moved) for moved in part.moved],
+            "moved": [asdict(moved) for moved in part.constants],
         }
         lines += ["", f"fit of {device.name} to {part.rows} rows of {system}:"]
         lines += [
             f"  {m.name:24} {_value(m.before, m.unit)} -> {_value(m.after, m.unit)} ({m.factor - 1:+.0%}; {m.basis})"
-            for m in part.moved
+            for m in part.constants
         ]
         lines.append(
             f"  half within {percent(part.before)} before, {percent(part.after)} after, "

@@ -9,7 +9,7 @@ from engine.cost.error_bands import cell_of, multi_device
 from engine.evaluate import evaluate
 from engine.published import nearest
 from engine.published.headline import independent
-from engine.published.measured.compare import Measured, compared, read_measured
+from engine.published.measured.compare import Measured, predict, read_measured
 from engine.scenario import Scenario, decode, encode
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import default_zoo
@@ -41,7 +41,7 @@ def measured_of(name: str) -> tuple[Measured, Catalog]:
     path = MEASURED[name]
     root = path.parent
     catalog = Catalog(*Catalog().roots, root) if (root / "devices").is_dir() else Catalog()
-    return compared(read_measured(path, catalog=catalog), catalog), catalog
+    return predict(read_measured(path, catalog=catalog), catalog), catalog
 
 
 def _of_tables() -> Iterator[Residual]:

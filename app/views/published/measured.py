@@ -13,7 +13,16 @@ from app.shared import formats as fmt
 from app.shared.figures import report as charts
 from app.shared.glossary import Metric
 from app.views.published import texts
-from engine.published.measured.compare import Measured, Row, compared, coverage, groups, read_measured, skipped, spread
+from engine.published.measured.compare import (
+    Measured,
+    Row,
+    coverage,
+    groups,
+    predict,
+    read_measured,
+    reasons_of,
+    spread,
+)
 from engine.scenario import ScenarioError
 from entries.schema import InputError
 
@@ -47,12 +56,12 @@ def _compare(text: bytes) -> Measured:
         data = read_measured(path)
     if len(data.rows) > _ROWS:
         raise ScenarioError(texts.TOO_MANY_ROWS.format(count=len(data.rows), most=_ROWS))
-    return compared(data)
+    return predict(data)
 
 
 def _show(comparison: Measured) -> None:
     rows = [row for row in comparison.rows if row.predicted]
-    why = skipped(comparison.rows)
+    why = reasons_of(comparison.rows)
     if why:
         lines = [f"{count}: {reason.rstrip('.')}." for reason, count in why.most_common(8)]
         lines += [texts.OTHER_REASONS] if len(why) > len(lines) else []

@@ -15,7 +15,7 @@ import numpy as np
 from engine.devices.gpu.operators.record import fitted
 from engine.kernels.events.passes import PARTS, Times, pass_seconds
 from engine.published.measured.serving import SHARED, cache_room, shared_tables
-from engine.published.measured.table import Figure, Header, amount, format_of, known, system_of
+from engine.published.measured.table import Figure, Header, amount, format_of, system_of, terms
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.overrides import apply
@@ -81,7 +81,7 @@ def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenar
     Lengths are log-normal about the data set's means, clipped at its longest: an assumption. ScenarioError says why a
     row has no prediction.
     """
-    names = known()["under_rate"]
+    names = terms()["under_rate"]
     if cells["scenario"].lower() not in ("server", "interactive"):
         raise ScenarioError(f"scenario is {cells['scenario'][:40]}: only runs at a rate are predicted")
     workload = cells["model"].removesuffix("-99.9").removesuffix("-99")
@@ -104,7 +104,7 @@ def _replicas(
     cells: Mapping[str, str], system: str, workload: str, catalog: Catalog, zoo: Zoo
 ) -> Iterator[tuple[Scenario, ReplicaLoad]]:
     """Replicas that a row's network fits in, of the fewest devices first, and what arrives at each."""
-    names, count = known()["under_rate"], int(amount(cells, "n_accel"))
+    names, count = terms()["under_rate"], int(amount(cells, "n_accel"))
     group = catalog.system(system).devices[0]
     part = catalog.device(group.device)
     entry = next(entry for entry in names["engines"] if _runs(entry, cells["software"].lower(), workload))
@@ -114,11 +114,11 @@ def _replicas(
     inputs, outputs = (
         LogNormal(*(tokens[f"{of}{name}"] for of in ("", "cv_", "most_"))) for name in ("inputs", "outputs")
     )
-    limits = tuple(1e-3 * most for most in names["limits"].get(workload, {}).get(cells["scenario"].lower(), ()))
+    limits = tuple(1e-3 * limit for limit in names["limits"].get(workload, {}).get(cells["scenario"].lower(), ()))
     doubt = names["doubt"]["measured" if part.gpu is not None and part.gpu.generation in fitted() else "other"]
     for devices in (d for d in _DEVICES if d <= count and d in (group.counts or (group.count,))):
-        placed = {"devices": devices} | ({"scheme": "tensor"} if devices > 1 else {})
-        base = default_scenario(system, workload, catalog, zoo, **placed)
+        layout = {"devices": devices} | ({"scheme": "tensor"} if devices > 1 else {})
+        base = default_scenario(system, workload, catalog, zoo, **layout)
         replica = apply(base.with_(batch=1), "precision", _format(cells["weights"], part))
         if names["kv_format"] in part.peak:
             replica = apply(replica, "kv_format", names["kv_format"])
@@ -164,7 +164,7 @@ def predicted_at(scenario: Scenario, load: ReplicaLoad, catalog: Catalog) -> dic
 def _keeps(scenario: str, load: ReplicaLoad, slower: float, catalog: Catalog) -> bool:
     """Whether a run keeps its limits."""
     figures = _percentiles(scenario, load, slower, catalog) if load.limits else {}
-    return all(figures[f"{name}_p99_s"] <= most for name, most in zip(_METRICS, load.limits))
+    return all(figures[f"{name}_p99_s"] <= limit for name, limit in zip(_METRICS, load.limits))
 
 
 @lru_cache(maxsize=512)
@@ -187,24 +187,24 @@ def _percentiles(scenario: str, load: ReplicaLoad, slower: float, catalog: Catal
     """
     scheduler, longest = load.scheduler, load.inputs.high + load.outputs.high
     tables = shared_tables(Scenario.model_validate_json(scenario), scheduler, longest, _REQUESTS, catalog)
-    scaled = {name: slower * getattr(tables, name) for name in PARTS}
-    times = tables._replace(**scaled)
+    parts = {name: slower * getattr(tables, name) for name in PARTS}
+    times = tables._replace(**parts)
     begun = _under_way(times, load)
     inputs = load.inputs.draw(_REQUESTS, 0, SIZE_STREAM, 0)
     outputs = load.outputs.draw(_REQUESTS, 0, OUTPUT_STREAM, 0)
     whole = replace(load.outputs, mean=min(load.outputs.high, load.outputs.mean * (1 + load.outputs.cv**2)))
-    left = whole.draw(begun, 0, OUTPUT_STREAM, 1)
-    done = np.floor(left * (np.arange(begun) * _GOLDEN % 1.0)).astype(np.int64)
-    context = load.inputs.draw(begun, 0, SIZE_STREAM, 1) + done
+    answers = whole.draw(begun, 0, OUTPUT_STREAM, 1)
+    progress = np.floor(answers * (np.arange(begun) * _GOLDEN % 1.0)).astype(np.int64)
+    context = load.inputs.draw(begun, 0, SIZE_STREAM, 1) + progress
     arrive = np.r_[np.zeros(begun), Gamma(load.per_s, load.cv).times(_REQUESTS, 0, 0)]
     cached = np.r_[context - 1, np.zeros(_REQUESTS, np.int64)]
-    asked = requests_of(arrive, np.r_[context, inputs], np.r_[left - done, outputs], cached)
-    run_passes(times, scheduler, asked)
+    requests = requests_of(arrive, np.r_[context, inputs], np.r_[answers - progress, outputs], cached)
+    run_passes(times, scheduler, requests)
     steady = slice(begun + int(_SETTLED * _REQUESTS), begun + _REQUESTS - min(2 * begun, _REQUESTS // 2))
-    gaps = asked.outputs[steady] - 1
-    ttft, rest = (asked.first - asked.arrive)[steady], (asked.finish - asked.first)[steady]
-    values = {"ttft": ttft, "tpot": rest[gaps > 0] / gaps[gaps > 0], "latency": ttft + rest}
-    return {f"{name}_{m}_s": float(of(each)) for name, each in values.items() for m, of in _MEASURES.items()}
+    gaps = requests.outputs[steady] - 1
+    ttft, decode = (requests.first - requests.arrive)[steady], (requests.finish - requests.first)[steady]
+    values = {"ttft": ttft, "tpot": decode[gaps > 0] / gaps[gaps > 0], "latency": ttft + decode}
+    return {f"{name}_{m}_s": float(of(seconds)) for name, seconds in values.items() for m, of in _MEASURES.items()}
 
 
 def _under_way(times: Times, load: ReplicaLoad) -> int:
@@ -215,11 +215,11 @@ def _under_way(times: Times, load: ReplicaLoad) -> int:
     scheduler, inputs, outputs = load.scheduler, load.inputs.mean, load.outputs.mean
     context = inputs + 0.5 * outputs * (1 + load.outputs.cv**2)
     rules = rules_of(scheduler, scheduler.kv_blocks or 0)
-    most = min(scheduler.max_seqs, (scheduler.kv_blocks or 1 << 40) * scheduler.block / context)
+    limit = min(scheduler.max_seqs, (scheduler.kv_blocks or 1 << 40) * scheduler.block / context)
     alone = inputs * float(np.interp(inputs, times.contexts, times.prompt))
     rows = 0.0
     for _ in range(_ROUNDS):
         prompts = rows / outputs
         seconds = pass_seconds(times, rules, prompts * inputs, prompts, prompts * alone, rows, context)
-        rows = min(most, max(1.0, load.per_s * outputs * seconds))
+        rows = min(limit, max(1.0, load.per_s * outputs * seconds))
     return round(rows)

@@ -16,7 +16,7 @@ from engine.evaluate import evaluate
 from engine.published.headline import percentile
 from engine.published.measured import arrivals, cpu_tables, recommender
 from engine.published.measured.serving import BenchmarkRun, under_load
-from engine.published.measured.table import Figure, Header, format_of, known, measured, sorted_out
+from engine.published.measured.table import Figure, Header, figure_value, format_of, sorted_out, terms
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError, decode, token_in
 from engine.scenario.overrides import apply, apply_all
@@ -80,7 +80,7 @@ def read_measured(
     result = []
     for at in range(len(table.lines)):
         cells = {name: values[at].strip() for name, values in table.columns.items()}
-        readings = {f.attribute: measured(f, cells[f.column], at + 1) for f in columns.figures}
+        readings = {f.attribute: figure_value(f, cells[f.column], at + 1) for f in columns.figures}
         figures = {name: value for name, value in readings.items() if value is not None}
         try:
             if not figures:
@@ -114,10 +114,10 @@ def _read_cpus(name: str, table: Table, settings: Sequence[str], catalog: Catalo
                 scenario = apply_all(scenario, list(settings))
                 rows.append(Row(at + 1, {attribute: value / parts}, scenario, column=column, parts=parts))
         except InputError as error:
-            done = sum(row.number == at + 1 for row in rows)
+            count = sum(row.number == at + 1 for row in rows)
             rows += [
                 Row(at + 1, {attribute: value}, reason=str(error), column=column)
-                for column, _, attribute, value in figures[done:]
+                for column, _, attribute, value in figures[count:]
             ] or [Row(at + 1, {}, reason=str(error))]
     return Measured(name, table, cpu_tables.columns_of(table.header), tuple(rows))
 
@@ -126,46 +126,46 @@ def _scenario(
     cells: Mapping[str, str], columns: Header, settings: Sequence[str], catalog: Catalog, zoo: Zoo
 ) -> tuple[Scenario, int | None]:
     """A row's scenario and its requests in flight; ScenarioError or Unsupported says why it has none."""
-    said = {name: cells[column] for name, column in columns.fields.items() if cells[column]}
-    if "token" in said:
-        base = decode(token_in(said.pop("token")))
+    data = {name: cells[column] for name, column in columns.fields.items() if cells[column]}
+    if "token" in data:
+        base = decode(token_in(data.pop("token")))
     else:
-        lacking = next((name for name in ("system", "workload") if name not in said), None)
+        lacking = next((name for name in ("system", "workload") if name not in data), None)
         if lacking:
             raise ScenarioError(f"{lacking} is not given")
-        said |= _checkpoint(said, zoo)
-        system, workload = catalog.resolve(said.pop("system")), zoo.resolve(said.pop("workload"))
-        count = {"devices": int(said["devices"])} if said.get("devices", "").isdecimal() else {}
+        data |= _checkpoint(data, zoo)
+        system, workload = catalog.resolve(data.pop("system")), zoo.resolve(data.pop("workload"))
+        count = {"devices": int(data["devices"])} if data.get("devices", "").isdecimal() else {}
         base = default_scenario(system, workload, catalog, zoo, **count)
     serving = {name: cells[name] for name in columns.serving if cells[name]}
-    concurrency = _in_flight(serving, said) if "concurrency" in columns.serving else None
-    if "precision" in said:
-        said["precision"] = format_of(said["precision"], catalog.device(catalog.system(base.system).devices[0].device))
-    for path, value in said.items():
-        called = {"system": catalog.resolve, "workload": zoo.resolve}.get(path, str)
-        base = apply(base, path, called(value))
-    if serving.get("spec", "") in known()["guessing_spec"]:
+    concurrency = _in_flight(serving, data) if "concurrency" in columns.serving else None
+    if "precision" in data:
+        data["precision"] = format_of(data["precision"], catalog.device(catalog.system(base.system).devices[0].device))
+    for path, value in data.items():
+        resolve = {"system": catalog.resolve, "workload": zoo.resolve}.get(path, str)
+        base = apply(base, path, resolve(value))
+    if serving.get("spec", "") in terms()["guessing_spec"]:
         base = apply(base, "params.guesses", _guess_layers(serving["spec"], base, zoo))
     for path in columns.settings:
         if cells[path]:
             base = apply(base, path, cells[path])
     if concurrency is not None:
         kind = catalog.device(catalog.system(base.system).devices[0].device).kind
-        base = _served(base.with_(batch=concurrency), cells, said, kind)
+        base = _with_engine(base.with_(batch=concurrency), cells, data, kind)
     return apply_all(base, list(settings)), concurrency
 
 
-def _served(scenario: Scenario, cells: Mapping[str, str], said: Mapping[str, str], kind: str) -> Scenario:
+def _with_engine(scenario: Scenario, cells: Mapping[str, str], data: Mapping[str, str], kind: str) -> Scenario:
     """A scenario with the lengths that a row's client sends, and what its engine does where the row does not say."""
     source, framework = cells.get("source", ""), cells.get("framework", "")
-    share = known()["mean_length"].get(source, 1.0)
+    share = terms()["mean_length"].get(source, 1.0)
     lengths = {name: max(1, round(share * getattr(scenario, name))) for name in ("inputs", "outputs")}
     scenario = scenario.with_(**lengths)
     if (ranks := cells.get("attn_dp", "")).isdecimal() and int(ranks) > 1:
         scenario = apply(scenario, "attention_dp", int(ranks))
-    if kind == "gpu" and framework in known()["runtimes"] and scenario.runtime is None:
+    if kind == "gpu" and framework in terms()["runtimes"] and scenario.runtime is None:
         scenario = apply(scenario, "runtime", framework)
-    if framework in known()["kept_wide"].get(source, ()) and scenario.precision == "fp8" and "kv_format" not in said:
+    if framework in terms()["kept_wide"].get(source, ()) and scenario.precision == "fp8" and "kv_format" not in data:
         scenario = apply(scenario, "kv_format", "fp16")
     return scenario
 
@@ -173,7 +173,7 @@ def _served(scenario: Scenario, cells: Mapping[str, str], said: Mapping[str, str
 def _checkpoint(settings: Mapping[str, str], zoo: Zoo) -> dict[str, str]:
     """A row's network and format, where the network's name ends in the format its weights were stored in."""
     plain, _, format = settings["workload"].rpartition("-")
-    if (format := format.lower()) not in known()["checkpoints"] or zoo.resolve(plain) == plain:
+    if (format := format.lower()) not in terms()["checkpoints"] or zoo.resolve(plain) == plain:
         return {}
     return {"workload": plain, "precision": settings.get("precision", format)}
 
@@ -188,7 +188,7 @@ def _guess_layers(spec: str, scenario: Scenario, zoo: Zoo) -> int:
 
 def _engine(cells: Mapping[str, str], scenario: Scenario) -> BenchmarkRun:
     """How a row's serving engine forms passes and its clients ask; one that is not named, as most do."""
-    names, run = known(), dict[str, Any]()
+    names, run = terms(), dict[str, Any]()
     for entry in names["runs"]:
         if all(_is(column, cells.get(column, ""), value) for column, value in entry.get("of", {}).items()):
             run |= entry
@@ -203,9 +203,9 @@ def _engine(cells: Mapping[str, str], scenario: Scenario) -> BenchmarkRun:
     if run.get("whole_prompt"):
         longest = 2 * scenario.inputs / (1 + run.get("shortest", 1.0))
         scheduler = replace(scheduler, budget=max(scheduler.budget, math.ceil(longest) + scenario.batch))
-    stated = {name: run[name] for name in ("memory", "free", "shortest", "streamed", "turnaround_s") if name in run}
+    settings = {name: run[name] for name in ("memory", "free", "shortest", "streamed", "turnaround_s") if name in run}
     name = " ".join(cells[column] for column in ("framework", "version") if cells.get(column))
-    return BenchmarkRun(scheduler, name, **stated, **names["frontend"])
+    return BenchmarkRun(scheduler, name, **settings, **names["frontend"])
 
 
 def _is(column: str, cell: str, value: str) -> bool:
@@ -220,7 +220,7 @@ def _in_flight(serving: Mapping[str, str], settings: Mapping[str, str]) -> int |
     text = serving.get("concurrency", "")
     if not text and "batch" in settings:
         return None
-    why = _unmodelled(serving, settings.get("devices", "1"))
+    why = _why_not(serving, settings.get("devices", "1"))
     if why:
         raise ScenarioError(why)
     try:
@@ -232,12 +232,12 @@ def _in_flight(serving: Mapping[str, str], settings: Mapping[str, str]) -> int |
     return int(value)
 
 
-def _unmodelled(serving: Mapping[str, str], devices: str) -> str:
+def _why_not(serving: Mapping[str, str], devices: str) -> str:
     """Why a serving engine's run says nothing of our model, in a sentence; empty where it does."""
-    names = known()
-    flagged = [flag for flag in serving.get("flags", "").split(";") if flag in names["left_out"]]
-    if flagged:
-        return f"flagged {flagged[0]} in its table: {names['left_out'][flagged[0]]}"
+    names = terms()
+    flags = [flag for flag in serving.get("flags", "").split(";") if flag in names["left_out"]]
+    if flags:
+        return f"flagged {flags[0]} in its table: {names['left_out'][flags[0]]}"
     if any(name.startswith(("prefill_", "decode_")) for name in serving):
         return "prefill and decode ran on workers apart, which is not modelled"
     if serving.get("spec", "") not in (*names["plain_spec"], *names["guessing_spec"]):
@@ -264,15 +264,15 @@ def figures_of(
     missing: dict[str, str] = {}
     if row.rate is not None:
         if isinstance(row.rate, recommender.RecommenderLoad):
-            predicted = recommender.predicted_at(scenario, row.rate, catalog)
+            result = recommender.predicted_at(scenario, row.rate, catalog)
         else:
-            predicted = arrivals.predicted_at(scenario, row.rate, catalog)
-        missing = dict.fromkeys(row.measured.keys() - predicted.keys(), "of such a run the model has no such figure")
-        return {name: predicted[name] for name in row.measured if name in predicted}, missing, None
+            result = arrivals.predicted_at(scenario, row.rate, catalog)
+        missing = dict.fromkeys(row.measured.keys() - result.keys(), "of such a run the model has no such figure")
+        return {name: result[name] for name in row.measured if name in result}, missing, None
     if row.engine is not None and row.concurrency is not None:
-        predicted = under_load(scenario, row.concurrency, row.engine, catalog)
-        missing = dict.fromkeys(row.measured.keys() - predicted.keys(), "of a run under load only TTFT and TPOT are")
-        figures = {name: value for name, value in predicted.items() if name in row.measured}
+        result = under_load(scenario, row.concurrency, row.engine, catalog)
+        missing = dict.fromkeys(row.measured.keys() - result.keys(), "of a run under load only TTFT and TPOT are")
+        figures = {name: value for name, value in result.items() if name in row.measured}
         return figures, missing, evaluate(scenario, catalog, zoo).error_band
     report = evaluate(scenario, catalog, zoo)
     figures = {}
@@ -285,14 +285,14 @@ def figures_of(
     return figures, missing, report.error_band
 
 
-def compared(data: Measured, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Measured:
+def predict(data: Measured, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Measured:
     """The same table with every row's predictions, or the reason why it has none."""
     catalog = catalog or default_catalog()
-    rows = tuple(_priced(row, catalog, zoo) for row in data.rows)
+    rows = tuple(_predict(row, catalog, zoo) for row in data.rows)
     return Measured(data.name, data.table, data.columns, rows)
 
 
-def _priced(row: Row, catalog: Catalog, zoo: Zoo | None) -> Row:
+def _predict(row: Row, catalog: Catalog, zoo: Zoo | None) -> Row:
     if row.scenario is None:
         return row
     try:
@@ -339,12 +339,12 @@ def coverage(rows: Sequence[Row]) -> dict[str, int]:
         for name, error in row.errors.items()
         if row.engine is None or name != "ttft_s"  # bands are of passes: of what waits for many of them there is none
     ]
-    banded = [(band, error) for band, error in pairs if band is not None and band.relative is not None]
-    covered = sum(band.holds(error) for band, error in banded)
-    return {"banded": len(banded), "held": covered, "no_evidence": len(pairs) - len(banded)}
+    bands = [(band, error) for band, error in pairs if band is not None and band.relative is not None]
+    hits = sum(band.holds(error) for band, error in bands)
+    return {"banded": len(bands), "held": hits, "no_evidence": len(pairs) - len(bands)}
 
 
-def skipped(rows: Sequence[Row]) -> Counter[str]:
+def reasons_of(rows: Sequence[Row]) -> Counter[str]:
     """Rows without a prediction, by reason."""
     return Counter(row.reason for row in rows if row.reason)
 

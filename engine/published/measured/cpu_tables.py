@@ -79,9 +79,9 @@ def scenario_of(
     if threads > cores:
         raise ScenarioError(f"{threads} threads were used: {part} has {cores} cores")
     streams, parts = _instances(cells, cores, threads)
-    fixed = {"precision": format, "batch": _whole(cells, "batch"), "streams": streams, "tile": (threads,)}
-    fixed["runtime"] = _runtime(cells)
-    for path, value in (settings | changes | fixed).items():
+    layout = {"precision": format, "batch": _whole(cells, "batch"), "streams": streams, "tile": (threads,)}
+    layout["runtime"] = _runtime(cells)
+    for path, value in (settings | changes | layout).items():
         base = apply(base, path, value)
     if attribute == RATE and not any(map(cells.get, _LAYOUT)):
         ways = (base.with_(streams=n, tile=(cores // n,)) for n in range(1, cores + 1) if cores % n == 0)
@@ -111,15 +111,15 @@ def _instances(cells: Mapping[str, str], cores: int, threads: int) -> tuple[int,
     A latency of the Xeons' table times the rate of all is their number: each was taken while the others ran, so all
     cores are busy and share caches, clock and memory. A part is full where none are given; a board runs one network.
     """
-    most = cores // threads
-    listed = amount(cells, "instances", most if "cores_per_instance" in cells else 1.0)
-    return (streams := max(1, min(int(listed), most))), listed / streams
+    limit = cores // threads
+    instances = amount(cells, "instances", limit if "cores_per_instance" in cells else 1.0)
+    return (streams := max(1, min(int(instances), limit))), instances / streams
 
 
 def _runtime(cells: Mapping[str, str]) -> str:
     """What ran a row."""
-    said = [cells.get(name, "") for name in ("framework", "section", "variant", "model")]
-    text = " ".join(said if "net" not in cells else ("ncnn",)).lower()
+    words = [cells.get(name, "") for name in ("framework", "section", "variant", "model")]
+    text = " ".join(words if "net" not in cells else ("ncnn",)).lower()
     return next(runtime["is"] for runtime in names()["runtimes"] if re.search(runtime["name"], text))
 
 
@@ -132,26 +132,26 @@ def _part(cells: Mapping[str, str], catalog: Catalog) -> tuple[str, dict[str, An
     """A row's part in the catalog, and what differs from it: the cores that were used and their clock, by its name."""
     name = cells.get("cpu") or cells.get("device", "")
     devices, short = catalog.ids("devices"), _short(name)
-    own = next((id for id in devices if _short(id) == short), None)
-    own = own or next((id for id in devices if _short(catalog.device(id).name) == short), None)
-    if own is not None and catalog.device(own).kind == "cpu":
-        return own, {}
-    known = next((p for p in names()["parts"] if re.search(p["name"], name, re.I)), None)
-    if known is None:
+    entry = next((id for id in devices if _short(id) == short), None)
+    entry = entry or next((id for id in devices if _short(catalog.device(id).name) == short), None)
+    if entry is not None and catalog.device(entry).kind == "cpu":
+        return entry, {}
+    spec = next((p for p in names()["parts"] if re.search(p["name"], name, re.I)), None)
+    if spec is None:
         raise ScenarioError(f"the catalog lacks the part {name[:80]!r}; add it as a file under hardware_specs/devices")
     slow = cells.get("powersave") == _LITTLE
-    part = known.get("part") or known.get("like") or known["generic"]
-    settings: dict[str, Any] = {"plain": True} if "plain" in known else {}
-    if slow and "little" in known:
-        part = known["little"]
-    for what, value in known.get("of", {}).items():
-        path, unit = names()["differs"][what]
+    part = spec.get("part") or spec.get("like") or spec["generic"]
+    settings: dict[str, Any] = {"plain": True} if "plain" in spec else {}
+    if slow and "little" in spec:
+        part = spec["little"]
+    for field, value in spec.get("of", {}).items():
+        path, unit = names()["differs"][field]
         settings[f"devices.0.{path}"] = f"{value} {unit}".strip()
-    if "generic" in known:
-        settings |= _named(name, slow)
+    if "generic" in spec:
+        settings |= _cluster(name, slow)
     threads = _whole(cells, "threads")
-    if "little" in known and threads > float(settings.get(_CORES, cores_of(part, catalog))):
-        part, settings[_CORES] = known["little"], str(threads)  # shares are equal: the slow cores end last
+    if "little" in spec and threads > float(settings.get(_CORES, cores_of(part, catalog))):
+        part, settings[_CORES] = spec["little"], str(threads)  # shares are equal: the slow cores end last
     if (clock := re.search(r"Overclock to ([\d.]+) ?GHz", name, re.I)) is not None:
         settings["devices.0.cpu.clock"] = f"{clock[1]} GHz"
     return part, settings
@@ -163,15 +163,15 @@ def _short(name: str) -> str:
     return re.sub(names()["around"], "", name.lower().replace("+", "plus"))
 
 
-def _named(name: str, slow: bool) -> dict[str, str]:
+def _cluster(name: str, slow: bool) -> dict[str, str]:
     """Cores and clock of a cluster by a part's name: the slowest clock's, or all that are faster."""
     clusters = [(float(clock), int(count or 1)) for clock, count in _CLUSTER.findall(name)]
     if not clusters:
         return {}
-    least = min(clock for clock, _ in clusters)
-    used = [cluster for cluster in clusters if (cluster[0] == least) == slow] or clusters
-    clock = min(clock for clock, _ in used)
-    return {_CORES: str(sum(count for _, count in used)), "devices.0.cpu.clock": f"{clock} GHz"}
+    slowest = min(clock for clock, _ in clusters)
+    picks = [cluster for cluster in clusters if (cluster[0] == slowest) == slow] or clusters
+    clock = min(clock for clock, _ in picks)
+    return {_CORES: str(sum(count for _, count in picks)), "devices.0.cpu.clock": f"{clock} GHz"}
 
 
 def _network(cells: Mapping[str, str], zoo: Zoo) -> tuple[str, dict[str, Any]]:
@@ -196,10 +196,10 @@ def parts_of(rows: Sequence[Any]) -> list[dict[str, Any]]:
     lines: dict[int, dict[str, float]] = {}
     for row in rows:
         s, (name, error) = row.scenario, next(iter(row.errors.items()))
-        figures, both = {s.precision: error}, lines.setdefault(row.number, {})
-        both[s.precision] = 1.0 + error if name == RATE else 1.0 / (1.0 + error)
-        if {"int8", "fp32"} <= both.keys():
-            figures["int8/fp32"] = both["int8"] / both["fp32"] - 1.0
+        figures, formats = {s.precision: error}, lines.setdefault(row.number, {})
+        formats[s.precision] = 1.0 + error if name == RATE else 1.0 / (1.0 + error)
+        if {"int8", "fp32"} <= formats.keys():
+            figures["int8/fp32"] = formats["int8"] / formats["fp32"] - 1.0
         for figure, value in figures.items():
             for group in ((s.system, s.tile[0], kind_of(s.workload)), ALL):
                 sizes.setdefault((*group, figure), []).append(value)

@@ -58,7 +58,7 @@ class FittedPart:
     device: Device
     system: str
     rows: int
-    moved: tuple[FittedConstant, ...]
+    constants: tuple[FittedConstant, ...]
     before: float
     after: float
     left_out: float
@@ -68,7 +68,7 @@ class FittedPart:
     @property
     def helps(self) -> bool:
         """Whether rows left out are met better than before, by more than chance among so few would have it."""
-        return bool(self.moved) and self.gain > self.doubt
+        return bool(self.constants) and self.gain > self.doubt
 
 
 Predict = Callable[[Mapping[str, float], Sequence[int]], np.ndarray]
@@ -94,8 +94,8 @@ def _predict(rows: Sequence[Row], catalog: Catalog) -> Predict:
         figures, _, _ = figures_of(replace(row, scenario=row.scenario.with_(overrides=overrides)), catalog)
         return sum(math.log(figures[name] / row.measured[name]) for name in figures) / len(figures)
 
-    def predict(values: Mapping[str, float], which: Sequence[int]) -> np.ndarray:
-        return np.array([log_error(at, tuple(sorted(values.items()))) for at in which])
+    def predict(values: Mapping[str, float], index: Sequence[int]) -> np.ndarray:
+        return np.array([log_error(at, tuple(sorted(values.items()))) for at in index])
 
     return predict
 
@@ -119,11 +119,11 @@ def _constants(device: Device, rows: Sequence[Row], catalog: Catalog) -> list[_C
     """
     fam = family(device.kind)
     values = fam.model(device)
-    own = {path.removeprefix("model.") for row in rows if row.scenario for path in row.scenario.overrides}
+    overrides = {path.removeprefix("model.") for row in rows if row.scenario for path in row.scenario.overrides}
     constants = []
     for p in fam.parameters:
         value = values[p.name]
-        if value <= 0.0 or p.name in own or (p.unit == "1" and math.isinf(p.high)):
+        if value <= 0.0 or p.name in overrides or (p.unit == "1" and math.isinf(p.high)):
             continue
         evidence = device.model[p.name].basis if p.name in device.model else p.basis
         spread = math.log(PRIOR.get(evidence, PRIOR["published"]))
@@ -141,8 +141,8 @@ def _weights(residuals: np.ndarray) -> np.ndarray:
 def _step(slopes: np.ndarray, residuals: np.ndarray, at: np.ndarray, spread: np.ndarray) -> np.ndarray:
     """Where a linear model of the rows is met best with the prior: the new logarithms of the ratios."""
     weight = _weights(residuals)
-    left = slopes.T * weight @ slopes + np.diag(1.0 / spread**2)
-    return at - np.linalg.solve(left, slopes.T @ (weight * residuals) + at / spread**2)
+    normal = slopes.T * weight @ slopes + np.diag(1.0 / spread**2)
+    return at - np.linalg.solve(normal, slopes.T @ (weight * residuals) + at / spread**2)
 
 
 def _cost(residuals: np.ndarray, at: np.ndarray, spread: np.ndarray) -> float:
@@ -157,50 +157,50 @@ def _left_out(slopes: np.ndarray, residuals: np.ndarray, spread: np.ndarray) -> 
     rows = len(residuals)
     result = []
     for out in range(rows):
-        rest = np.arange(rows) != out
-        moved = _step(slopes[rest], residuals[rest], np.zeros(len(spread)), spread)
-        result.append(abs(residuals[out] + slopes[out] @ moved))
+        mask = np.arange(rows) != out
+        shift = _step(slopes[mask], residuals[mask], np.zeros(len(spread)), spread)
+        result.append(abs(residuals[out] + slopes[out] @ shift))
     return float(np.mean(result))
 
 
-def _chosen(slopes: np.ndarray, residuals: np.ndarray, spread: np.ndarray) -> list[int]:
+def _choose(slopes: np.ndarray, residuals: np.ndarray, spread: np.ndarray) -> list[int]:
     """Constants that are worth moving, best first: each must lessen the error of rows left out."""
-    chosen: list[int] = []
+    choice: list[int] = []
     best = float(np.mean(np.abs(residuals)))
     open_ = [j for j in range(slopes.shape[1]) if np.abs(slopes[:, j]).max() > 1e-3]
-    while open_ and len(chosen) < min(MOST, len(residuals) // ROWS_EACH):
-        tried = {j: _left_out(slopes[:, [*chosen, j]], residuals, spread[[*chosen, j]]) for j in open_}
-        winner = min(tried, key=lambda j: tried[j])
-        if tried[winner] > min(_GAIN * best, best - _LEAST_GAIN):
+    while open_ and len(choice) < min(MOST, len(residuals) // ROWS_EACH):
+        errors = {j: _left_out(slopes[:, [*choice, j]], residuals, spread[[*choice, j]]) for j in open_}
+        winner = min(errors, key=lambda j: errors[j])
+        if errors[winner] > min(_GAIN * best, best - _LEAST_GAIN):
             break
-        best = tried[winner]
-        chosen.append(winner)
+        best = errors[winner]
+        choice.append(winner)
         open_.remove(winner)
-    return chosen
+    return choice
 
 
-def _moved(
-    predict: Predict, which: Sequence[int], constants: Sequence[_Constant], slopes: np.ndarray, start: np.ndarray
+def _fit_rows(
+    predict: Predict, index: Sequence[int], constants: Sequence[_Constant], slopes: np.ndarray, start: np.ndarray
 ) -> dict[str, float]:
     """Values of the constants worth moving, fitted to some rows with the model itself: Gauss-Newton from the prior."""
-    rows = list(which)
+    rows = list(index)
     spread = np.array([c.spread for c in constants])
-    chosen = _chosen(slopes[rows], start[rows], spread)
-    if not chosen:
+    choice = _choose(slopes[rows], start[rows], spread)
+    if not choice:
         return {}
-    movable = [constants[j] for j in chosen]
-    own, low, high = spread[chosen], np.array([c.low for c in movable]), np.array([c.high for c in movable])
+    movable = [constants[j] for j in choice]
+    prior, low, high = spread[choice], np.array([c.low for c in movable]), np.array([c.high for c in movable])
 
     def values(at: np.ndarray) -> dict[str, float]:
         return {c.parameter.name: c.value * math.exp(x) for c, x in zip(movable, at, strict=True)}
 
-    at, residuals, local = np.zeros(len(movable)), start[rows], slopes[rows][:, chosen]
+    at, residuals, local = np.zeros(len(movable)), start[rows], slopes[rows][:, choice]
     for _ in range(4):
-        goal = np.clip(_step(local, residuals, at, own), low, high)
-        cost = _cost(residuals, at, own)
+        goal = np.clip(_step(local, residuals, at, prior), low, high)
+        cost = _cost(residuals, at, prior)
         for _ in range(4):
             answers = predict(values(goal), rows)
-            if _cost(answers, goal, own) < cost:
+            if _cost(answers, goal, prior) < cost:
                 break
             goal = (goal + at) / 2.0
         else:
@@ -225,9 +225,9 @@ def _slope(
 ) -> np.ndarray:
     """How rows answer to the logarithm of one constant, towards the side its range leaves open."""
     step = _STEP if at[j] + _STEP <= high else -_STEP
-    stepped = at.copy()
-    stepped[j] += step
-    return (predict(values(stepped), rows) - residuals) / step
+    probe = at.copy()
+    probe[j] += step
+    return (predict(values(probe), rows) - residuals) / step
 
 
 def fit(system: str, device: Device, rows: Sequence[Row], catalog: Catalog) -> FittedPart:
@@ -250,23 +250,23 @@ def fit(system: str, device: Device, rows: Sequence[Row], catalog: Catalog) -> F
         )
     constants = _constants(device, rows, catalog)
     predict = _predict(rows, catalog)
-    every = range(len(rows))
-    start = predict({}, every)
+    index = range(len(rows))
+    start = predict({}, index)
     slopes = np.zeros((len(rows), len(constants)))
     for j, c in enumerate(constants):
         step = _STEP if c.high >= _STEP else -_STEP
         try:
-            slopes[:, j] = (predict({c.parameter.name: c.value * math.exp(step)}, every) - start) / step
+            slopes[:, j] = (predict({c.parameter.name: c.value * math.exp(step)}, index) - start) / step
         except InputError:
             continue  # a value this part may not take: it stays
-    result = _moved(predict, every, constants, slopes, start)
+    result = _fit_rows(predict, index, constants, slopes, start)
     outside = np.empty(len(rows))
     folds = min(_FOLDS, len(rows))
     for at in range(folds):
-        out = [i for i in every if i % folds == at]
-        rest = [i for i in every if i % folds != at]
-        outside[out] = predict(_moved(predict, rest, constants, slopes, start), out)
-    moved = tuple(
+        out = [i for i in index if i % folds == at]
+        train = [i for i in index if i % folds != at]
+        outside[out] = predict(_fit_rows(predict, train, constants, slopes, start), out)
+    fits = tuple(
         FittedConstant(c.parameter.name, c.parameter.unit, c.value, result[c.parameter.name], c.basis)
         for c in constants
         if c.parameter.name in result
@@ -276,9 +276,9 @@ def fit(system: str, device: Device, rows: Sequence[Row], catalog: Catalog) -> F
         device,
         system,
         len(rows),
-        moved,
+        fits,
         _size(start),
-        _size(predict(result, every)),
+        _size(predict(result, index)),
         _size(outside),
         float(gains.mean()),
         float(gains.std(ddof=1) / math.sqrt(len(rows))),
@@ -297,10 +297,10 @@ def enough(rows: Sequence[Row], catalog: Catalog) -> list[tuple[str, Device, lis
         (system, catalog.device(id), part_rows) for (system, id), part_rows in parts.items() if len(part_rows) >= LEAST
     ]
     if not result:
-        most = max(map(len, parts.values()), default=0)
+        highest = max(map(len, parts.values()), default=0)
         raise ScenarioError(
             f"--fit needs at least {LEAST} predicted rows of one part, three for a constant and one to leave out; "
-            f"there are {most}"
+            f"there are {highest}"
         )
     return result
 
@@ -309,18 +309,18 @@ SUFFIX = "-calibrated"
 _LONGEST = 63  # characters of an id
 
 
-def _called(id: str) -> str:
+def _fit_id(id: str) -> str:
     """Id of what a fit makes of an entry."""
     return f"{id[: _LONGEST - len(SUFFIX)]}{SUFFIX}"
 
 
 def _number(value: float, unit: str) -> str:
     """A constant as a spec prints it: with its unit where the catalog reads that, in SI in any case."""
-    shown = f"{value:.6g}"
+    text = f"{value:.6g}"
     try:
-        return f"{shown} {unit}" if unit != "1" and parse(f"1 {unit}") == (1.0, unit) else shown
+        return f"{text} {unit}" if unit != "1" and parse(f"1 {unit}") == (1.0, unit) else text
     except SpecError:
-        return shown
+        return text
 
 
 def specs_of(fit: FittedPart, comparison: str, catalog: Catalog) -> tuple[Device, System | None]:
@@ -329,37 +329,37 @@ def specs_of(fit: FittedPart, comparison: str, catalog: Catalog) -> tuple[Device
     ``comparison``: where the measurements come from, the evidence of every constant that moved.
     """
     device = fit.device
-    moved = {
+    values = {
         m.name: {
             "value": _number(m.after, m.unit),
             "basis": "calibrated",
             "claims": [comparison],
             "note": f"fitted to {fit.rows} measured rows; before, {m.basis}, it was {m.before:.6g}",
         }
-        for m in fit.moved
+        for m in fit.constants
     }
     data = device.model_dump(mode="json", exclude_defaults=True)
-    data |= {"id": _called(device.id), "name": f"{device.name[:100]}, calibrated", "power": data.get("power", {})}
-    data["model"] = data.get("model", {}) | moved
-    own = Device.model_validate(data)
+    data |= {"id": _fit_id(device.id), "name": f"{device.name[:100]}, calibrated", "power": data.get("power", {})}
+    data["model"] = data.get("model", {}) | values
+    part = Device.model_validate(data)
     system = catalog.system(fit.system)
     if catalog.alone(system.id):
-        return own, None
-    group = system.devices[0].model_copy(update={"device": own.id})
+        return part, None
+    group = system.devices[0].model_copy(update={"device": part.id})
     around = system.model_copy(
         update={
-            "id": _called(system.id),
+            "id": _fit_id(system.id),
             "name": f"{system.name[:100]}, calibrated",
             "devices": (group, *system.devices[1:]),
             "aliases": (),
         }
     )
-    return own, around
+    return part, around
 
 
 def files_of(system: str, device: str, root: Path) -> tuple[Path, Path]:
     """Where a fit is written: the device's file and the system's."""
-    return root / "devices" / f"{_called(device)}.yaml", root / "systems" / f"{_called(system)}.yaml"
+    return root / "devices" / f"{_fit_id(device)}.yaml", root / "systems" / f"{_fit_id(system)}.yaml"
 
 
 def write_fit(fit: FittedPart, comparison: str, catalog: Catalog, root: Path, force: bool) -> tuple[str, list[Path]]:

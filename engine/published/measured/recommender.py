@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.evaluate import evaluate
-from engine.published.measured.table import amount, format_of, known, system_of
+from engine.published.measured.table import amount, format_of, system_of, terms
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from engine.traffic.arrivals import Poisson
@@ -40,7 +40,7 @@ def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenar
 
     ScenarioError says why a row has no prediction.
     """
-    names = known()["under_rate"]
+    names = terms()["under_rate"]
     scenario = cells["scenario"].lower()
     if scenario not in ("server", "offline"):
         raise ScenarioError(f"scenario is {cells['scenario'][:40]}: queries at a rate or all at once are predicted")
@@ -50,12 +50,12 @@ def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenar
     part = system_of(name, catalog)
     if not part:
         raise ScenarioError(f"{column} is {name[:60]!r}: it is none of ours, or several")
-    each = names["cores_together"].get(part, names["cores_together"]["other"])
+    query_cores = names["cores_together"].get(part, names["cores_together"]["other"])
     devices = int(amount(cells, "n_cpu" if at_cpu else "n_accel") * amount(cells, "nodes", 1.0))
     queries = names["queries"]
     device = catalog.device(catalog.system(part).devices[0].device)
     cores = device.cpu
-    streams = 1 if cores is None else int(cores.cores.si) // each
+    streams = 1 if cores is None else int(cores.cores.si) // query_cores
     together = 1 if at_cpu else queries["together"]
     workload, exact = cells["model"].removesuffix("-99"), cells["model"].endswith("-99.9") and not at_cpu
     base = default_scenario(part, workload.removesuffix("-99.9"), catalog, zoo)
@@ -74,26 +74,26 @@ def predicted_at(scenario: Scenario, load: RecommenderLoad, catalog: Catalog) ->
     more than the devices carry by it, as a valid run can't have been, their times are what carries it. TrafficError
     where they would be more than a quarter off.
     """
-    queries = known()["under_rate"]["queries"]
+    queries = terms()["under_rate"]["queries"]
     if load.per_s == 0.0:
         rate = evaluate(scenario, catalog).throughput_per_s
         return {"samples_per_s": rate * load.devices / queries["items"]}
-    report = _served(scenario, load, 1.0, catalog)
+    report = _load_report(scenario, load, 1.0, catalog)
     if report.latency is None:
-        carried, doubt = load.per_s / report.rho, known()["under_rate"]["doubt"]["measured"]
+        capacity, doubt = load.per_s / report.rho, terms()["under_rate"]["doubt"]["measured"]
         faster = max(1.0 / doubt, _FULL / report.rho)
-        report = _served(scenario, load, faster, catalog)
+        report = _load_report(scenario, load, faster, catalog)
         if report.latency is None:
             raise TrafficError(
-                f"target_qps is {load.per_s:g}; the devices carry {carried:.4g} by their estimated times, and "
+                f"target_qps is {load.per_s:g}; the devices carry {capacity:.4g} by their estimated times, and "
                 f"{load.per_s / report.rho:.4g} if those are {faster:.2g} of it"
             )
     return {f"latency_{name}_s": getattr(report.latency, name).value for name in ("mean", "p50", "p99")}
 
 
-def _served(scenario: Scenario, load: RecommenderLoad, slower: float, catalog: Catalog) -> LoadReport:
+def _load_report(scenario: Scenario, load: RecommenderLoad, slower: float, catalog: Catalog) -> LoadReport:
     """Queries at a core each, or at one of the devices, which launches when enough are there or one has waited."""
-    queries = known()["under_rate"]["queries"]
+    queries = terms()["under_rate"]["queries"]
 
     def seconds(items: int) -> tuple[float, float]:
         report = evaluate(scenario.with_(batch=items), catalog)
@@ -105,9 +105,9 @@ def _served(scenario: Scenario, load: RecommenderLoad, slower: float, catalog: C
         service = Service.from_points(counts, holds, latencies)
         policy = DynamicBatching(load.together, queries["wait_s"])
         return simulate(single(service, policy), Poisson(load.per_s / load.devices), requests=_REQUESTS)
-    least, mean, most = (queries[name] for name in ("least", "items", "most"))
-    sizes = range(least, most + 1, _APART)
-    holds = np.interp(sizes, (least, mean, most), [seconds(items)[1] for items in (least, mean, most)])
+    low, mean, high = (queries[name] for name in ("least", "items", "most"))
+    sizes = range(low, high + 1, _APART)
+    holds = np.interp(sizes, (low, mean, high), [seconds(items)[1] for items in (low, mean, high)])
     service = Service.from_points((1,), holds[None], servers=load.servers, sizes=sizes)
-    drawn = LogNormal(mean, queries["cv"], most, least)
-    return simulate(single(service), Poisson(load.per_s), sizes=drawn, requests=_REQUESTS)
+    lengths = LogNormal(mean, queries["cv"], high, low)
+    return simulate(single(service), Poisson(load.per_s), sizes=lengths, requests=_REQUESTS)

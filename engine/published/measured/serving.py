@@ -49,9 +49,9 @@ class BenchmarkRun:
     token_s: float = 0.0
 
 
-def _power(least: int) -> int:
+def _power(minimum: int) -> int:
     """The smallest power of two that is no less. [-]"""
-    return 1 << max(0, least - 1).bit_length()
+    return 1 << max(0, minimum - 1).bit_length()
 
 
 @lru_cache(maxsize=64)
@@ -62,8 +62,8 @@ def _tables(scenario: str, budget: int, rows: int, longest: int, catalog: Catalo
 def shared_tables(scenario: Scenario, scheduler: Scheduler, longest: int, requests: int, catalog: Catalog) -> Times:
     """Times of the passes of a deployment, whatever its load. Estimates. [s]"""
     sizes = scheduler.budget, min(scheduler.max_seqs, requests), longest
-    budget, rows, most = (max(least, _power(size)) for least, size in zip(SHARED, sizes, strict=True))
-    return _tables(scenario.with_(**_LEAST_REQUEST).model_dump_json(), budget, rows, most, catalog)
+    budget, rows, context = (max(minimum, _power(size)) for minimum, size in zip(SHARED, sizes, strict=True))
+    return _tables(scenario.with_(**_LEAST_REQUEST).model_dump_json(), budget, rows, context, catalog)
 
 
 def cache_room(scenario: Scenario, longest: int, memory: float, catalog: Catalog) -> int | None:

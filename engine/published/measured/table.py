@@ -59,7 +59,7 @@ FIGURES = {
 
 
 @cache
-def known() -> dict[str, Any]:
+def terms() -> dict[str, Any]:
     """Names others use and what is known of their tables."""
     return load_yaml((Path(__file__).parent / "names.yaml").read_bytes())
 
@@ -67,14 +67,14 @@ def known() -> dict[str, Any]:
 def system_of(text: str, catalog: Catalog) -> str:
     """Id of the system whose every word stands in what a log calls its part; empty where none does, or several do."""
     words = set(re.split("[^a-z0-9]+", text.lower().replace("+", "plus")))
-    found = [id for id in catalog.ids("systems") if set(id.split("-")) - set(known()["under_rate"]["racks"]) <= words]
-    return found[0] if len(found) == 1 else ""
+    ids = [id for id in catalog.ids("systems") if set(id.split("-")) - set(terms()["under_rate"]["racks"]) <= words]
+    return ids[0] if len(ids) == 1 else ""
 
 
 def format_of(text: str, part: Device) -> str:
     """Format that a table's text names, or that of weights alone where a part runs it so for lack of its arithmetic."""
-    format = known()["formats"].get(text.lower(), text.lower())
-    alone = known()["weights_alone"].get(format)
+    format = terms()["formats"].get(text.lower(), text.lower())
+    alone = terms()["weights_alone"].get(format)
     return alone if alone and format not in part.peak else format
 
 
@@ -86,14 +86,14 @@ def sorted_out(header: Sequence[str]) -> Header:
     ScenarioError
         For a column that is unknown or lacks its unit, for two that say the same, and where no figure is given.
     """
-    names = known()
-    own = {f.path: f.path for f in FIELDS if f.kind not in ("map", "record")} | {"token": "token"} | names["columns"]
+    names = terms()
+    paths = {f.path: f.path for f in FIELDS if f.kind not in ("map", "record")} | {"token": "token"} | names["columns"]
     serving = (*names["serving"], *(f"{side}_{name}" for side in ("prefill", "decode") for name in names["apart"]))
     settings = [column for column in header if "." in column and column.partition(".")[0] in _HEADS]
     for column in header:
-        if not any(column in group for group in (own, FIGURES, serving, settings, names["said"])):
-            raise ScenarioError(_unknown(column, (*own, *serving, *names["said"])))
-    fields = _single({column: own[column] for column in header if column in own}, "both say")
+        if not any(column in group for group in (paths, FIGURES, serving, settings, names["said"])):
+            raise ScenarioError(_unknown(column, (*paths, *serving, *names["said"])))
+    fields = _single({column: paths[column] for column in header if column in paths}, "both say")
     figures = _single({column: FIGURES[column].attribute for column in header if column in FIGURES}, "are both")
     if not figures:
         raise ScenarioError(f"no column holds a measured figure: at least one of {', '.join(FIGURES)} is needed")
@@ -123,7 +123,7 @@ def _unknown(column: str, alternatives: Sequence[str]) -> str:
     return f"column {brief(column)} is unknown{hint(column, (*alternatives, *FIGURES, 'switches.fuse'))}"
 
 
-def measured(figure: Figure, text: str, row: int) -> float | None:
+def figure_value(figure: Figure, text: str, row: int) -> float | None:
     """A measured figure in SI; None where the row has none. ScenarioError for what can't be a measurement."""
     if not text.strip():
         return None

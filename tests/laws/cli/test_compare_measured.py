@@ -11,7 +11,7 @@ from engine.cli.main import main
 from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
 from engine.evaluate import evaluate
-from engine.published.measured.compare import compared, coverage, read_measured, write_back
+from engine.published.measured.compare import coverage, predict, read_measured, write_back
 from engine.published.measured.serving import BenchmarkRun, under_load
 from engine.published.measured.table import FIGURES
 from engine.resolve.bind import bind
@@ -48,7 +48,7 @@ def test_what_we_predict_measures_without_error(least: bool, tmp_path: Path):
         values = [(getattr(report, name), f.scale) for name, f in figures.items()]
         rows.append(",".join([report.token, *("" if v is None else repr(v / scale) for v, scale in values)]))
         expected += sum(v is not None for v, _ in values)
-    found = compared(read_measured(table(tmp_path, *rows)))
+    found = predict(read_measured(table(tmp_path, *rows)))
     errors = [error for row in found.rows for error in row.errors.values()]
     assert len(errors) == expected > 4 * len(QUICK)
     assert max(map(abs, errors)) < 1e-9
@@ -80,7 +80,7 @@ def test_names_of_others_are_our_own(tmp_path: Path):
 def test_checkpoints_and_parts_of_todays_tables_are_found(system, model, id, format, given, tmp_path: Path):
     """A name says publisher and format, or not; what a row's own column says of its format stands."""
     theirs = table(tmp_path, "model,system,dtype,isl,osl,gpus,tpot_ms", f"{model},{system},{given},512,64,8,9")
-    (row,) = compared(read_measured(theirs)).rows
+    (row,) = predict(read_measured(theirs)).rows
     assert row.reason == ""
     assert (row.scenario.workload, row.scenario.precision) == (id, format)
     assert row.predicted["tpot_s"] > 0
@@ -89,9 +89,9 @@ def test_checkpoints_and_parts_of_todays_tables_are_found(system, model, id, for
 @pytest.mark.parametrize("parts", [1, 2, 4, 8])
 def test_experts_may_be_split_part_way(parts, tmp_path: Path):
     cells = f"a,x,tpot,vllm,0.18,Qwen/Qwen3-235B-A22B,h200_sxm,fp8,1024,1024,16,,8,8,1,1,{8 // parts},{parts},,100,20,"
-    (row,) = compared(read_measured(table(tmp_path, SERVING, cells))).rows
+    (row,) = predict(read_measured(table(tmp_path, SERVING, cells))).rows
     assert row.reason == ""
-    (bad,) = compared(read_measured(table(tmp_path, SERVING, cells.replace(f",{parts},,100", ",3,,100")))).rows
+    (bad,) = predict(read_measured(table(tmp_path, SERVING, cells.replace(f",{parts},,100", ",3,,100")))).rows
     assert bad.reason == "moe_ep is 3 of 8 devices: a number that divides them is modelled"
 
 
@@ -200,7 +200,7 @@ def test_tokens_sent_together_arrive_with_the_last_of_them():
 def test_requests_that_the_memory_cannot_hold_wait_for_room(tmp_path: Path):
     """A published run whose cache holds a part of its requests: their first tokens take as long as the others run."""
     qwen = "Qwen/Qwen3-32B,h100_sxm,,4096,512,128,128,2,2,1,1,2,1,none?,33494.3,64.3,"
-    (row,) = compared(read_measured(table(tmp_path, SERVING, f"a,nvidia,2025-12-15,vllm,0.12.0,{qwen}"))).rows
+    (row,) = predict(read_measured(table(tmp_path, SERVING, f"a,nvidia,2025-12-15,vllm,0.12.0,{qwen}"))).rows
     assert abs(row.errors["ttft_s"]) < 0.25
     assert abs(row.errors["tpot_s"]) < 0.1
 
@@ -217,7 +217,7 @@ def test_ranks_that_attend_apart_read_no_latent_twice(tmp_path: Path):
         ]
         assert (found[1] < found[0]) is gains
     r1 = "deepseek-ai/DeepSeek-R1,h200_sxm,fp8,8192,1024,64,8,8,1,1,8,1,8,none,4734.2,47.7915,label_fixed"
-    (row,) = compared(
+    (row,) = predict(
         read_measured(table(tmp_path, SERVING, f"a,inferencex,2025-12-15,trtllm,1.1.0rc2.post2,{r1}"))
     ).rows
     assert abs(row.errors["tpot_s"]) < 0.1
@@ -231,7 +231,7 @@ def test_published_runs_that_guess_tokens_ahead_are_met(tmp_path: Path):
     runs = ((1024, 4, 8.58378), (1024, 32, 19.2521), (1024, 64, 23.4177), (8192, 8, 12.5086), (8192, 32, 27.971))
     head = "a,inferencex,2026-01-14,trtllm,1.1.0rc2.post2,deepseek-ai/DeepSeek-R1,h200_sxm,fp8"
     lines = [f"{head},{i},1024,{c},{c},8,8,1,1,1,8,mtp?,500,{tpot}," for i, c, tpot in runs]
-    for row in compared(read_measured(table(tmp_path, SERVING, *lines))).rows:
+    for row in predict(read_measured(table(tmp_path, SERVING, *lines))).rows:
         assert abs(row.errors["tpot_s"]) < 0.12
 
 
@@ -287,7 +287,7 @@ def test_a_bad_row_is_skipped_and_counted(tmp_path: Path, capsys: pytest.Capture
 def test_what_the_bands_held_adds_up(tmp_path: Path):
     rows = ["system,workload,latency_ms"] + [f"{s},{w},5" for s in ("h100-sxm", "cerebras-wse-3", "xeon-8280l")
                                              for w in ("resnet50", "bert-base")]  # fmt: skip
-    found = [row for row in compared(read_measured(table(tmp_path, *rows))).rows if row.predicted]
+    found = [row for row in predict(read_measured(table(tmp_path, *rows))).rows if row.predicted]
     held = coverage(found)
     assert held["banded"] + held["no_evidence"] == len(found)
     ends = [(r.band.around(r.predicted[name]), value) for r in found for name, value in r.measured.items()]
@@ -318,7 +318,7 @@ def test_a_setting_by_path_is_a_column_too(tmp_path: Path):
 
 def test_a_field_with_a_comma_comes_back_whole(tmp_path: Path):
     path = table(tmp_path, "note,system,workload,latency_ms", '"a, b",h100-sxm,resnet50,5', '"c, d",h9,resnet50,5')
-    rows = compared(read_measured(path))
+    rows = predict(read_measured(path))
     write_back(tmp_path / "out.csv", rows)
     with (tmp_path / "out.csv").open(newline="") as file:
         assert [row["note"] for row in csv.DictReader(file)] == ["a, b", "c, d"]

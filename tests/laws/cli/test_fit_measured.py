@@ -10,7 +10,7 @@ import pytest
 
 from engine.cli.main import main
 from engine.evaluate import evaluate
-from engine.published.measured.compare import compared, read_measured
+from engine.published.measured.compare import predict, read_measured
 from engine.published.measured.fit import LEAST, ROWS_EACH, FittedConstant, FittedPart, enough, fit, write_fit
 from engine.resolve.choices import default_scenario
 from hardware_specs.catalog import Catalog, default_catalog
@@ -55,9 +55,9 @@ def test_a_fit_finds_a_constant_that_is_off_and_says_by_how_much(turned):
 
 def test_a_fit_of_what_is_predicted_already_moves_nothing(tmp_path: Path):
     catalog = default_catalog()
-    ((system, device, rows),) = enough(compared(read_measured(measurements(tmp_path, {}))).rows, catalog)
+    ((system, device, rows),) = enough(predict(read_measured(measurements(tmp_path, {}))).rows, catalog)
     found = fit(system, device, rows, catalog)
-    assert found.moved == ()
+    assert found.constants == ()
     assert not found.helps
 
 
@@ -97,7 +97,7 @@ def test_a_fitted_part_is_a_device_of_the_users_catalog(turned, capsys: pytest.C
         assert number.basis == "calibrated"
         assert number.claims == ("rows.csv",)
         assert number.si == pytest.approx(moved["after"], rel=1e-5)
-    again = compared(read_measured(path, [f"system={entry['new_system']}"], catalog), catalog)
+    again = predict(read_measured(path, [f"system={entry['new_system']}"], catalog), catalog)
     errors = [abs(error) for row in again.rows for error in row.errors.values()]
     assert median(errors) == pytest.approx(entry["error_after"], abs=1e-4)
     code, _, err = run(capsys, path, "--fit")

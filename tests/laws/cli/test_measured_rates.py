@@ -8,7 +8,7 @@ import pytest
 
 from engine.cli.main import main
 from engine.published.measured import arrivals
-from engine.published.measured.compare import compared, read_measured
+from engine.published.measured.compare import predict, read_measured
 from engine.published.measured.table import system_of
 from hardware_specs import default_catalog
 
@@ -44,7 +44,7 @@ def shorter(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_rows_are_predicted_at_their_rate_or_say_why_not(table: Path):
-    fast, slow, *others = compared(read_measured(table)).rows
+    fast, slow, *others = predict(read_measured(table)).rows
     for row in (fast, slow):
         assert row.reason == ""
         assert row.predicted.keys() == row.measured.keys()
@@ -85,7 +85,7 @@ def test_every_format_that_a_part_runs_is_predicted(tmp_path: Path):
     row = "v4.1,llama3.1-8b,Server,{},8,{},TensorRT 10.2,343,1819,142.8,145.1,40,40"
     parts = ("NVIDIA A100-SXM-80GB", "INT4"), ("NVIDIA H100-SXM-80GB", "bf16"), ("NVIDIA B200-SXM-180GB", "NVFP4")
     path.write_text("\n".join((HEADER, *(row.format(*part) for part in parts))) + "\n")
-    rows = compared(read_measured(path)).rows
+    rows = predict(read_measured(path)).rows
     assert [row.reason for row in rows] == ["", "", ""]
     assert [row.scenario.precision for row in rows] == ["w4a16", "bf16", "fp4"]
     assert [row.scenario.kv_format for row in rows] == [None, "fp8", "fp8"], (
@@ -107,7 +107,7 @@ PLACED = (
 def test_networks_are_placed_on_as_many_devices_as_hold_them_and_keep_the_limits(tmp_path: Path):
     path = tmp_path / "placed.csv"
     path.write_text("\n".join((HEADER.replace("n_accel,", "n_accel,nodes,"), *PLACED)) + "\n")
-    rows = compared(read_measured(path)).rows
+    rows = predict(read_measured(path)).rows
     assert [row.reason for row in rows] == [""] * len(PLACED)
     one, two, mixture, unset, small = rows
     assert one.scenario.devices > 1
@@ -122,7 +122,7 @@ def test_networks_are_placed_on_as_many_devices_as_hold_them_and_keep_the_limits
 
 def test_a_run_of_a_benchmark_kept_its_limits(table: Path):
     """So no figure is above its limit, unless the pass times would be farther off than they are known to be."""
-    fast, slow, *_ = compared(read_measured(table)).rows
+    fast, slow, *_ = predict(read_measured(table)).rows
     for row in (fast, slow):
         assert row.rate.limits == (2.0, 0.1)
         assert row.predicted["tpot_p99_s"] <= 0.1
@@ -149,7 +149,7 @@ def test_a_processor_beside_the_accelerators_changes_nothing(table: Path, tmp_pa
     """Logs name the host's too, with the mean time of a query: such a table is still one of runs at a rate."""
     path = tmp_path / "hosted.csv"
     path.write_text(f"{HEADER},cpu,cores,mean_ms\n{ROWS[0]},Xeon 6980P,128,5.0\n")
-    hosted, plain = (compared(read_measured(p)).rows[0].predicted for p in (path, table))
+    hosted, plain = (predict(read_measured(p)).rows[0].predicted for p in (path, table))
     assert hosted.items() > plain.items(), "and the mean time is predicted too"
 
 
@@ -158,7 +158,7 @@ def test_an_engine_that_decides_for_several_passes_lets_who_comes_wait(tmp_path:
     path = tmp_path / "engines.csv"
     mi300x = "v5.1,llama2-70b-99,Server,AMD Instinct MI300X 192GB HBM3,8,fp8,vLLM {},900,1900,140,190,80,80"
     path.write_text("\n".join((HEADER, mi300x.format("0.6.5"), mi300x.format("0.10.0"))) + "\n")
-    older, newer = compared(read_measured(path)).rows
+    older, newer = predict(read_measured(path)).rows
     assert older.rate.scheduler.steps > newer.rate.scheduler.steps == 1
     assert older.rate.cv == newer.rate.cv == 1.0, "requests are dealt to its replicas at random"
     assert older.predicted["ttft_p50_s"] > 2 * newer.predicted["ttft_p50_s"]
@@ -172,7 +172,7 @@ def test_an_engine_that_forms_a_pass_while_one_runs_takes_a_pass_more_to_a_first
     path.write_text(
         "\n".join((HEADER, *(row.format(of) for of in ("TensorRT 10.11", "SGLang v0.4", "vLLM v0.9.2")))) + "\n"
     )
-    rows = compared(read_measured(path)).rows
+    rows = predict(read_measured(path)).rows
     assert [row.rate.scheduler.asynchronous for row in rows] == [True, True, False]
     overlaid = rows[0]
     plain = replace(overlaid.rate, scheduler=replace(overlaid.rate.scheduler, asynchronous=False))
@@ -201,7 +201,7 @@ RECOMMENDERS = (
 def test_queries_of_a_recommender_are_predicted_at_a_rate_and_all_at_once(tmp_path: Path):
     path = tmp_path / "queries.csv"
     path.write_text("\n".join((QUERIES, *RECOMMENDERS)) + "\n")
-    *rows, unknown, beyond, wordy = compared(read_measured(path)).rows
+    *rows, unknown, beyond, wordy = predict(read_measured(path)).rows
     for row in rows:
         assert row.reason == ""
         assert row.predicted
