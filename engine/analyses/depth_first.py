@@ -45,7 +45,7 @@ class FusedChain:
     ops: tuple[str, ...]
     before: Dim
     read: Dim
-    written: Dim
+    writes: Dim
     rows: int
     channels: int
     tile_bytes: float
@@ -54,7 +54,7 @@ class FusedChain:
     @property
     def after(self) -> Dim:
         """Activation elements moved depth first."""
-        return _sum((self.read, self.written))
+        return _sum((self.read, self.writes))
 
     def moved_bytes(self, batch: float) -> tuple[float, float]:
         """Activation bytes moved breadth first and depth first. [B]"""
@@ -90,10 +90,10 @@ def fusable(op: Op) -> bool:
 def eager(phase: Phase) -> Phase:
     """The phase as an eager framework runs it: batch normalisation as an operator of its own after its convolution."""
     ops: list[Op] = []
-    renamed: dict[str, str] = {}
+    names_after: dict[str, str] = {}
     names = {op.name for op in phase.ops}
     for op in phase.ops:
-        inputs = tuple(renamed.get(name, name) for name in op.inputs)
+        inputs = tuple(names_after.get(name, name) for name in op.inputs)
         ops.append(replace(op, inputs=inputs))
         if op.kind == "Conv" and op.attribute("normalised"):
             name = _free(f"{op.name}-norm", names)
@@ -109,7 +109,7 @@ def eager(phase: Phase) -> Phase:
                     stored=2.0 * channels,
                 )
             )
-            renamed[op.name] = name
+            names_after[op.name] = name
     return replace(phase, ops=tuple(ops))
 
 
@@ -144,8 +144,8 @@ def _groups(ops: Sequence[Op]) -> list[list[Op]]:
 
     for op in ops:
         for name in op.inputs:
-            joined = name in at and fusable(op) and fusable(at[name]) and level[name] == level[op.name]
-            if joined and op.layers == at[name].layers:
+            fuses = name in at and fusable(op) and fusable(at[name]) and level[name] == level[op.name]
+            if fuses and op.layers == at[name].layers:
                 root[find(op.name)] = find(name)
     groups: dict[str, list[Op]] = {}
     for op in ops:
@@ -166,8 +166,8 @@ def _traffic(group: Sequence[Op], at: Mapping[str, Op], readers: Mapping[str, li
     read = _sum(at[name].writes for name in sources if name in at)
     read = read if sources else group[0].reads
     last = (op for op in group if op.name not in readers or any(r.name not in inside for r in readers[op.name]))
-    written = _sum(op.writes for op in last)
-    return before, read, written
+    writes = _sum(op.writes for op in last)
+    return before, read, writes
 
 
 def _tile(group: Sequence[Op], channels_of: Mapping[str, float], cache: float) -> tuple[int, int, float, float] | None:
@@ -191,14 +191,14 @@ def _tile(group: Sequence[Op], channels_of: Mapping[str, float], cache: float) -
             grow *= stride
         elif op.kind == "GlobalAveragePool":
             grow *= max(op.attribute("height", 1.0), 1.0)
-    least = 5 if any(op.kind == "LRN" for op in group) else 1
+    minimum = 5 if any(op.kind == "LRN" for op in group) else 1
     extra = overlap * per_row / max(grow, 1.0)
-    rows = int((cache / least - extra) // per_row)
+    rows = int((cache / minimum - extra) // per_row)
     if rows < 1:
         return None
     rows = min(rows, side)
     tile = rows * per_row + extra
-    channels = max(least, min(int(cache // tile), int(channels_of[last.name])))
+    channels = max(minimum, min(int(cache // tile), int(channels_of[last.name])))
     halo = overlap / (overlap + rows * grow) if rows < side else 0.0
     return rows, channels, channels * tile, halo
 
@@ -208,8 +208,8 @@ def _channels(ops: Sequence[Op]) -> dict[str, float]:
     channels: dict[str, float] = {}
     for op in ops:
         if op.kind == "Concat":
-            joined = sum(channels[name] for name in op.inputs if name in channels)
-            channels[op.name] = min(joined, op.writes.at()) or 1.0  # a channel has an element
+            total = sum(channels[name] for name in op.inputs if name in channels)
+            channels[op.name] = min(total, op.writes.at()) or 1.0  # a channel has an element
         else:
             channels[op.name] = op.attribute("filters") or channels.get(next(iter(op.inputs), ""), 1.0)
     return channels
@@ -227,9 +227,9 @@ def chains(phase: Phase, cache: float) -> tuple[FusedChain, ...]:
         if tile is None:
             continue
         rows, channels, size, halo = tile
-        before, read, written = _traffic(group, at, readers)
+        before, read, writes = _traffic(group, at, readers)
         chain = FusedChain(
-            tuple(op.name for op in group), before, read * (1 + halo), written, rows, channels, size, halo
+            tuple(op.name for op in group), before, read * (1 + halo), writes, rows, channels, size, halo
         )
         if chain.after.coef < before.coef:
             result.append(chain)
@@ -255,15 +255,15 @@ def depth_first(phase: Phase, cache: float, pool_cycles: float = 1.0) -> Phase:
             stored=sum(op.stored for op in group),
             weights=Dim(sum(op.weights.at() for op in group)),
             reads=chain.read,
-            writes=chain.written,
+            writes=chain.writes,
             shard="elements",
         )
         for op in group:
             member[op.name] = whole
-    return replace(phase, ops=tuple(_replaced(phase.ops, member)))
+    return replace(phase, ops=tuple(_with_groups(phase.ops, member)))
 
 
-def _replaced(ops: Sequence[Op], member: Mapping[str, Op]) -> list[Op]:
+def _with_groups(ops: Sequence[Op], member: Mapping[str, Op]) -> list[Op]:
     """Ops with groups in place of their members, in an order in which every input comes first."""
     last = {}
     for i, op in enumerate(ops):
@@ -273,13 +273,13 @@ def _replaced(ops: Sequence[Op], member: Mapping[str, Op]) -> list[Op]:
     for i, op in enumerate(ops):
         whole = member.get(op.name)
         if whole is None:
-            result.append(_rewired(op, member))
+            result.append(_rewire(op, member))
         elif last[whole.name] == i:
-            result.append(_rewired(whole, member))
+            result.append(_rewire(whole, member))
     return result
 
 
-def _rewired(op: Op, member: Mapping[str, Op]) -> Op:
+def _rewire(op: Op, member: Mapping[str, Op]) -> Op:
     names = dict.fromkeys(member[name].name if name in member else name for name in op.inputs)
     return replace(op, inputs=tuple(names))
 
@@ -350,7 +350,7 @@ def seconds(
     """Time of one pass with operators issued one by one and nothing fused by the library. [s]"""
     fam = family(device.kind)
     switches = {s.name: bool(settings.get(s.name, s.default)) for s in fam.switches} | EAGER
-    own = {p.name for p in fam.parameters}
+    parameters = {p.name for p in fam.parameters}
     job = Job(
         device=device,
         phase=phase,
@@ -361,6 +361,6 @@ def seconds(
         format=format,
         tile=tile,
         switches={name: switches[name] for name in (s.name for s in fam.switches)},
-        model=fam.model(device, {name: value for name, value in settings.items() if name in own}),
+        model=fam.model(device, {name: value for name, value in settings.items() if name in parameters}),
     )
     return fam.price(job).total_s

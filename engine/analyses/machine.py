@@ -46,7 +46,7 @@ def mnemonics(scenario: Scenario) -> tuple[str, ...]:
     return machine_of(scenario)[1].mnemonics
 
 
-def shipped(scenario: Scenario, part: str = "layer") -> str:
+def program_text(scenario: Scenario, part: str = "layer") -> str:
     """Text of the program that the scenario's price rests on: of a decoder's `part`, of a step, of a network."""
     machine, answers = machine_of(scenario)
     return answers.program_text(machine, part)
@@ -58,14 +58,14 @@ def listing(scenario: Scenario, text: str) -> Listing:
     return answers.listing(machine, text)
 
 
-def execute(scenario: Scenario, text: str, seed: int = 0, most: int | None = None) -> tuple[Values, ...]:
+def execute(scenario: Scenario, text: str, seed: int = 0, limit: int | None = None) -> tuple[Values, ...]:
     """A program run on drawn numbers in the machine's arithmetic, each register beside float64. A measurement.
 
-    With `most`, so many of its instructions are.
+    With `limit`, so many of its instructions are.
     """
     machine, answers = machine_of(scenario)
     try:
-        return answers.values(machine, text, seed, most)
+        return answers.values(machine, text, seed, limit)
     except MemoryError:
         raise ScenarioError("the program takes more memory than there is") from None
 
@@ -147,8 +147,8 @@ def parts(report: Report) -> tuple[LatencyPart, ...]:
     for row in report.other:
         name = "synchronisation" if row.name.startswith("ring sync") else row.name
         times[name] = times.get(name, 0.0) + row.time_s
-    ranked = sorted(times.items(), key=lambda item: -item[1])
-    return tuple(LatencyPart(name, time, time / report.latency_s) for name, time in ranked)
+    order = sorted(times.items(), key=lambda item: -item[1])
+    return tuple(LatencyPart(name, time, time / report.latency_s) for name, time in order)
 
 
 @dataclass(frozen=True)
@@ -169,18 +169,18 @@ def part_fits(scenario: Scenario) -> tuple[PartFit, ...]:
         if device.fpga is not None and need:
             parts.append((device.fpga, device.name.rpartition(" on ")[2]))
     parts.sort(key=lambda part: len(part[1]))
-    once = [part for i, part in enumerate(parts) if not any(_alike(part[0], other) for other, _ in parts[:i])]
+    once = [part for i, part in enumerate(parts) if not any(_alike(part[0], rival) for rival, _ in parts[:i])]
     return tuple(_fit(need, fabric, name) for fabric, name in once)
 
 
-def _alike(entry: Fpga, other: Fpga) -> bool:
+def _alike(entry: Fpga, rival: Fpga) -> bool:
     """Whether two entries describe one part: all that is there of each resource."""
-    return all(getattr(getattr(entry, r), "si", None) == getattr(getattr(other, r), "si", None) for r in LABELS)
+    return all(getattr(getattr(entry, r), "si", None) == getattr(getattr(rival, r), "si", None) for r in LABELS)
 
 
 def _fit(need: Demand, fabric: Fpga, name: str) -> PartFit:
     there = {r: getattr(fabric, r) for r in need}
-    missing = [LABELS[r] for r, most in there.items() if most is None]
+    missing = [LABELS[r] for r, amount in there.items() if amount is None]
     if missing:
         return PartFit(name, None, f"its entry counts no {', '.join(missing)}")
     short = shortage("The core", need, fabric, name)
@@ -220,8 +220,8 @@ def generations(device: Device) -> tuple[Generation, ...]:
     catalog = default_catalog()
     processors = [d for d in (catalog.device(id) for id in catalog.ids("devices")) if densities(d)]
     by_logic: dict[float, Device] = {_logic(device): device}
-    for other in processors:
-        by_logic.setdefault(_logic(other), other)
+    for processor in processors:
+        by_logic.setdefault(_logic(processor), processor)
     rows = []
     for part in by_logic.values():
         format = next(iter(part.peak))

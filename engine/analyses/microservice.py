@@ -59,7 +59,7 @@ class _Pool:
     """What queues need to know of a pool. [s]"""
 
     devices: int
-    own: int  # devices of an instance
+    per_instance: int  # devices of an instance
     instances: int
     hold_s: float
     latency_s: float
@@ -78,9 +78,9 @@ class _Pool:
 def _pool(scenario: Scenario, devices: int) -> _Pool:
     if scenario.scheme == "replicas":
         scenario = scenario.with_(scheme="single", devices=1)
-    own = scenario.devices
-    if not own <= devices <= MOST:
-        raise ScenarioError(f"devices of the pool is {devices}: {own} to {MOST:,} is allowed")
+    size = scenario.devices
+    if not size <= devices <= MOST:
+        raise ScenarioError(f"devices of the pool is {devices}: {size} to {MOST:,} is allowed")
     report = evaluate(scenario)
     if not report.fits:
         raise ScenarioError(report.problems[0] if report.problems else "The workload does not fit the system.")
@@ -89,15 +89,15 @@ def _pool(scenario: Scenario, devices: int) -> _Pool:
     hold, latency = float(table.hold_s[0, 0]), float(table.latency_s[0, 0])
     wire = max((float(r.busy_s[0, 0]) for r in table.resources.values()), default=0.0)
     limit = "network port" if wire > hold else table.bound
-    return _Pool(devices, own, devices // own * table.servers, max(hold, wire), latency, limit)
+    return _Pool(devices, size, devices // size * table.servers, max(hold, wire), latency, limit)
 
 
 def waits(scenario: Scenario, devices: int, client: Client, points: int = 24) -> tuple[tuple[int, float], ...]:
     """(clients, 95th percentile from request to answer) up to the most that the pool carries. [-], [s]"""
     pool = _pool(scenario, devices)
     drives = client.cores / client.query_s
-    most = int(_FULL * pool.instances / pool.hold_s / drives)
-    counts = sorted({max(1, round(most * i / points)) for i in range(1, points + 1)}) if most else []
+    highest = int(_FULL * pool.instances / pool.hold_s / drives)
+    counts = sorted({max(1, round(highest * i / points)) for i in range(1, points + 1)}) if highest else []
     return tuple((count, latency) for count in counts if (latency := pool.p95(count * drives)) is not None)
 
 
@@ -124,9 +124,9 @@ def microservice(
         p95 = pool.p95(count * drives)
         return p95 is not None and (p95_s is None or p95 <= p95_s)
 
-    most = bisect_left(range(1, int(instances * rate / drives) + 2), True, key=lambda count: not keeps(count))
-    offered = clients * drives
-    now = pool.law(offered)
+    highest = bisect_left(range(1, int(instances * rate / drives) + 2), True, key=lambda count: not keeps(count))
+    load = clients * drives
+    now = pool.law(load)
     message = (
         f"{instances} instances carry {instances * rate:,.4g} requests/s; a client drives {drives:,.4g}, so "
         f"{rate / drives:.3g} clients fill an instance"
@@ -134,7 +134,7 @@ def microservice(
     return Microservice(
         devices,
         instances,
-        devices % pool.own,
+        devices % pool.per_instance,
         pool.latency_s,
         rate,
         instances * rate,
@@ -143,10 +143,10 @@ def microservice(
         rate / drives,
         client.cores / rate,
         clients,
-        offered,
-        offered / (instances * rate),
+        load,
+        load / (instances * rate),
         None if now is None else now.mean + pool.latency_s - pool.hold_s,
-        pool.p95(offered),
-        most,
+        pool.p95(load),
+        highest,
         message,
     )

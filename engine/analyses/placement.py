@@ -61,10 +61,10 @@ def placements(network: CameraNetwork, limit_s: float | None = None, goal: Goal 
     parts, result = CutParts(network.bound, network.formats), []
     loads = None if goal == "latency" else _loads(network, parts)
     for size in range(1, len(network.tiers) + 1):
-        for used in combinations(range(len(network.tiers)), size):
-            cuts = parts.best(used, loads)
+        for tiers in combinations(range(len(network.tiers)), size):
+            cuts = parts.best(tiers, loads)
             if cuts is not None:
-                result.append(_placement(network, used, price_cuts(network.bound, network.formats, cuts), limit_s))
+                result.append(_placement(network, tiers, price_cuts(network.bound, network.formats, cuts), limit_s))
     if not result:
         raise Unsupported(next(iter(network.refusals.values())))
     return tuple(result)
@@ -79,61 +79,61 @@ def _loads(network: CameraNetwork, parts: CutParts) -> tuple[Times, Times]:
     for at, tier in enumerate(network.tiers):
         seconds = parts.tiers[at] if tier.batch == 1 else parts.tier(at, tier.batch) / tier.batch
         load = seconds * network.passed + (network.filter_s if not at else 0.0)
-        own = np.where(load * network.camera.frames_per_s <= 1.0, 0.0, inf)
-        loads.append(own if tier.machines is None else load / tier.machines)
+        camera_load = np.where(load * network.camera.frames_per_s <= 1.0, 0.0, inf)
+        loads.append(camera_load if tier.machines is None else load / tier.machines)
     return [busy * network.passed for busy in parts.link_busy], loads
 
 
-def _placement(network: CameraNetwork, used: Sequence[int], priced: PricedCut, limit: float | None) -> Placement:
+def _placement(network: CameraNetwork, places: Sequence[int], cut: PricedCut, limit_s: float | None) -> Placement:
     """A way to cut with everything it asks."""
-    ops, tiers, camera, cuts = network.bound.graph.phases[0].ops, network.tiers, network.camera, priced.cuts
-    wires, hops = split_wires(network.bound), list(zip(priced.plan.hops, priced.figures.hop_s, strict=True))
+    ops, tiers, camera, cuts = network.bound.graph.phases[0].ops, network.tiers, network.camera, cut.cuts
+    wires, hops = split_wires(network.bound), list(zip(cut.plan.hops, cut.figures.hop_s, strict=True))
     answer = sum(s for hop, s in hops if hop.way == "out")
-    sent = tuple(sum(hop.bytes_per_message for hop, _ in hops if hop.wire == w and hop.way != "out") for w in wires)
+    sizes = tuple(sum(hop.bytes_per_message for hop, _ in hops if hop.wire == w and hop.way != "out") for w in wires)
     rate, limits = network.passed * camera.frames_per_s, []
-    loads = _tier_loads(network, priced)
+    loads = _tier_loads(network, cut)
     for tier, (load, _) in zip(tiers, loads, strict=True):
         if tier.machines is None:
             limits.append(inf if load * camera.frames_per_s <= 1.0 + 1e-12 else 0.0)
         elif load:
             limits.append(tier.machines / load / camera.frames_per_s)
-    for wire, size in zip(wires, sent, strict=True):
+    for wire, size in zip(wires, sizes, strict=True):
         limits += [1.0 / wire_busy(wire, size) / rate] if size else []
-    most, latency = min(limits), priced.figures.latency_s + network.filter_s
+    limit, latency = min(limits), cut.figures.latency_s + network.filter_s
     travel = sum(s for _, s in hops)
-    watts, usd = _bill(network, loads, sent)
+    watts, usd = _bill(network, loads, sizes)
     return Placement(
-        name=" and ".join(tiers[at].name for at in used),
+        name=" and ".join(tiers[at].name for at in places),
         cuts=cuts,
         after=", ".join(dict.fromkeys(ops[at - 1].name for at in cuts if 0 < at < len(ops))),
         latency_s=latency,
         travel_s=travel,
         answer_s=answer,
         compute_s=latency - travel,
-        stage_s=priced.stage_s,
-        link_bytes=sent,
-        uplink_bytes_per_s=sent[0] * rate,
-        cameras=None if most == inf else floor(most * (1 + 1e-12)),
-        meets_limit=limit is None or latency <= limit,
+        stage_s=cut.stage_s,
+        link_bytes=sizes,
+        uplink_bytes_per_s=sizes[0] * rate,
+        cameras=None if limit == inf else floor(limit * (1 + 1e-12)),
+        meets_limit=limit_s is None or latency <= limit_s,
         watts=watts,
         joules_per_frame=None if watts is None else watts / camera.cameras / camera.frames_per_s,
         usd_per_month=usd,
-        error_band=priced.error_band,
+        error_band=cut.error_band,
     )
 
 
-def _tier_loads(network: CameraNetwork, priced: PricedCut) -> list[tuple[float, float]]:
+def _tier_loads(network: CameraNetwork, cut: PricedCut) -> list[tuple[float, float]]:
     """Time and energy that a frame of any camera takes of a machine of each tier, at the tier's own batch. [s], [J]"""
     loads = []
-    for at, (tier, alone) in enumerate(zip(network.tiers, priced.stage_s, strict=True)):
+    for at, (tier, alone) in enumerate(zip(network.tiers, cut.stage_s, strict=True)):
         count = tier.batch if alone else 1
-        batched = price_cuts(network.bound, network.formats, priced.cuts, count) if count > 1 else priced
-        loads.append(network.of_frame(at, batched.stage_s[at] / count, batched.stage_j[at] / count))
+        batch_cut = price_cuts(network.bound, network.formats, cut.cuts, count) if count > 1 else cut
+        loads.append(network.of_frame(at, batch_cut.stage_s[at] / count, batch_cut.stage_j[at] / count))
     return loads
 
 
 def _bill(
-    network: CameraNetwork, loads: Sequence[tuple[float, float]], sent: Sequence[float]
+    network: CameraNetwork, loads: Sequence[tuple[float, float]], link_bytes: Sequence[float]
 ) -> tuple[float | None, float | None]:
     """What machines that work draw together [W], and what they, their links and their energy cost a month [USD]."""
     camera, machines = network.camera, []
@@ -142,7 +142,7 @@ def _bill(
             count = camera.cameras if tier.machines is None else tier.machines
             share = min(1.0, load * camera.cameras * camera.frames_per_s / count)
             machines.append((device, count, share, joules / load))
-    links = [wire.link for wire, size in zip(split_wires(network.bound), sent, strict=True) if size]
+    links = [wire.link for wire, size in zip(split_wires(network.bound), link_bytes, strict=True) if size]
     return monthly(network.bound, machines, links)
 
 
@@ -157,19 +157,19 @@ def p99_s(network: CameraNetwork, place: Placement, requests: int = 20_000, seed
     if place.cameras is not None and place.cameras < network.camera.cameras:
         return None
     camera, row, way = network.camera, [], network.filter_s
-    shared = network.tiers[0].machines if network.cascade is not None else None
-    if shared is not None:
-        tail = _first_wait(network, place, shared)
+    machines = network.tiers[0].machines if network.cascade is not None else None
+    if machines is not None:
+        tail = _first_wait(network, place, machines)
         if tail is None:
             return None
         way += tail
     for at, (tier, alone) in enumerate(zip(network.tiers, place.stage_s, strict=True)):
-        if tier.machines is None or (not at and shared is not None):
+        if tier.machines is None or (not at and machines is not None):
             way += alone
         elif alone:
             counts = ladder(tier.batch)
-            priced = [price_cuts(network.bound, network.formats, place.cuts, count) for count in counts]
-            seconds = [[one.stage_s[at]] for one in priced]
+            cuts = [price_cuts(network.bound, network.formats, place.cuts, count) for count in counts]
+            seconds = [[cut.stage_s[at]] for cut in cuts]
             policy = PLAIN if tier.batch == 1 else DynamicBatching(tier.batch, 0.0)
             row.append(Station(Service.from_points(counts, seconds, servers=tier.machines), policy, name=tier.name))
         if at < len(place.link_bytes) and place.link_bytes[at]:
@@ -189,11 +189,11 @@ def _first_wait(network: CameraNetwork, place: Placement, machines: int) -> floa
 
     Closed form of Poisson arrivals at service times of two lengths (M/G/c). [s] An estimate.
     """
-    priced = price_cuts(network.bound, network.formats, place.cuts)
-    mean, _ = _tier_loads(network, priced)[0]
+    cut = price_cuts(network.bound, network.formats, place.cuts)
+    mean, _ = _tier_loads(network, cut)[0]
     rate = network.camera.cameras * network.camera.frames_per_s
     if rate * mean >= machines * (1.0 - 1e-9):
         return None
-    passed, own = network.passed, mean - network.filter_s
-    spread = sqrt((1.0 - passed) / passed) * own / mean  # of lengths: own / passed more for those passed
+    share, run_s = network.passed, mean - network.filter_s
+    spread = sqrt((1.0 - share) / share) * run_s / mean  # of lengths: run_s / share more for those passed
     return max(0.0, mgc(rate, mean, machines, spread).quantile(0.99) - mean)

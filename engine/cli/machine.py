@@ -4,7 +4,7 @@ import argparse
 from dataclasses import asdict
 from pathlib import Path
 
-from engine.analyses.machine import execute, listing, shipped
+from engine.analyses.machine import execute, listing, program_text
 from engine.analyses.machine import machine as describe
 from engine.analyses.microservice import Client
 from engine.analyses.microservice import microservice as serve
@@ -42,7 +42,7 @@ def microservice(args: argparse.Namespace) -> Answer:
 
 def _text(args: argparse.Namespace, scenario: Scenario) -> str:
     if args.file is None:
-        return shipped(scenario, args.part)
+        return program_text(scenario, args.part)
     try:
         return read_bytes(Path(args.file), _LIMIT).decode()
     except (InputError, UnicodeDecodeError) as error:

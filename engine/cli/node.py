@@ -3,7 +3,7 @@
 import argparse
 
 from engine.analyses.node.at_work import by_kind
-from engine.analyses.node.tilings import pinned, products, tiled
+from engine.analyses.node.tilings import pinned, products, tilings_of
 from engine.cli.command import Answer
 from engine.cli.scenario import changed
 from engine.scenario import ScenarioError
@@ -48,20 +48,20 @@ def tile(args: argparse.Namespace) -> Answer:
         block = _sides(args.block, "--block", 3)
         rows, sentences = [], []
         for job, op, side in named:
-            best = tiled(job, op, side, 0.0).best["latency"]
+            best = tilings_of(job, op, side, 0.0).best["latency"]
             cores = _sides(args.cores, "--cores", 2) if args.cores else best.cores
             own = pinned(side, block, (cores[0], cores[1]), args.stays or "")
             sentences.append(f"{op.name}: {amount(own.seconds, 's')} (best {amount(best.seconds, 's')})")
             rows.append({"name": op.name, "pinned": vars(own) | {"words": own.words()}, "best": vars(best)})
         return {"products": rows}, sentences
-    tilings = [tiled(job, op, side) for job, op, side in named]
+    tilings = [tilings_of(job, op, side) for job, op, side in named]
     sentences = []
     for product in tilings:
         if (best := product.best.get("latency")) is None:
             sentences.append(f"{product.name}: no tile of it fits a core")
             continue
-        sentences.append(f"{product.name}: {amount(best.seconds, 's')}, {product.counted()}; {best.words()}")
-        (near, far), most = product.least, (best.near_bytes, best.far_bytes)
+        sentences.append(f"{product.name}: {amount(best.seconds, 's')}, {product.count_text()}; {best.words()}")
+        (near, far), most = product.bounds, (best.near_bytes, best.far_bytes)
         into, off = (f"{amount(b, 'B')} (at least {amount(a, 'B')})" for a, b in zip((near, far), most, strict=True))
         sentences.append(f"    into cores {into}, LPDDR {off}, {amount(best.joules, 'J')}")
     return {"products": [product.to_dict() for product in tilings]}, sentences

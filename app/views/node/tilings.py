@@ -33,10 +33,10 @@ def tilings(scenario: Scenario) -> None:
             st.info(texts.NO_TILE, icon=":material/info:")
             return
         best = mapping.product.best["latency"]
-        tilings = mapping.product.counted().capitalize()
+        tilings = mapping.product.count_text().capitalize()
         st.markdown(fmt.plain(f"{tilings}, {fmt.count(mapping.product.tried)} tried. Fastest: {best.words()}."))
         sizes = [v for row in mapping.bytes for v in row if v is not None]
-        traffic, bound = fmt.si(best.near_bytes, "B"), fmt.si(mapping.product.least[0], "B")
+        traffic, bound = fmt.si(best.near_bytes, "B"), fmt.si(mapping.product.bounds[0], "B")
         answer = texts.TILINGS_ANSWER.format(moved=traffic, least=bound)
         if sizes:
             rows, columns = mapping.rows, mapping.columns
@@ -52,9 +52,9 @@ def tilings(scenario: Scenario) -> None:
                         "Time": fmt.seconds(tiling.seconds),
                         "Energy": fmt.si(tiling.joules, "J"),
                         texts.TRAFFIC_COLUMN: fmt.si(tiling.near_bytes, "B"),
-                        "At least ": fmt.si(mapping.product.least[0], "B"),
+                        "At least ": fmt.si(mapping.product.bounds[0], "B"),
                         "LPDDR": fmt.si(tiling.far_bytes, "B"),
-                        "At least": fmt.si(mapping.product.least[1], "B"),
+                        "At least": fmt.si(mapping.product.bounds[1], "B"),
                     }
                     for aim, tiling in mapping.product.best.items()
                 ]

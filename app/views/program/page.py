@@ -10,7 +10,7 @@ from app.shared.figures.style import PALETTE, PICK, Figure, rows_axis, span, sty
 from app.shared.widgets import sidebar
 from app.shared.widgets.choices import choose
 from app.views.program import texts
-from engine.analyses.machine import Listing, Values, execute, mnemonics, shipped
+from engine.analyses.machine import Listing, Values, execute, mnemonics, program_text
 from engine.analyses.machine import listing as listing_of
 from engine.devices.common.instruction_set import PARTS, Row
 from engine.scenario import Scenario, ScenarioError, encode
@@ -24,10 +24,10 @@ _MAX_BARS = 1500  # bars: of a longer program the longest are drawn
 def _own_text(scenario: Scenario) -> str:
     """The shipped program of what the sidebar picks."""
     if "Conv1D" not in mnemonics(scenario):
-        return shipped(scenario)
+        return program_text(scenario)
     with st.sidebar:
         part = choose("Program", {name: name.capitalize() for name in PARTS}, "part", help="Of one token.")
-    return shipped(scenario, part)
+    return program_text(scenario, part)
 
 
 def editor(scenario: Scenario, default: str) -> str:
@@ -127,8 +127,8 @@ def registers(scenario: Scenario, text: str, row: Row) -> None:
             st.caption(fmt.plain(f"{' '.join(row.text.split())} reads {', '.join(row.reads) or 'nothing'}."))
             return
         try:
-            before = cached.answer(execute, scenario, text, most=row.number) if row.number else ()
-            frame = _table(before, cached.answer(execute, scenario, text, most=row.number + 1), row)
+            before = cached.answer(execute, scenario, text, limit=row.number) if row.number else ()
+            frame = _table(before, cached.answer(execute, scenario, text, limit=row.number + 1), row)
         except ScenarioError as error:
             st.caption(fmt.plain(fmt.sentence(error)))
             return

@@ -33,9 +33,9 @@ def links(scenario: Scenario) -> tuple[LinkLoad, ...]:
         kinds[hop.wire.link.name, hop.wire.role, hop.way].append(hop)
     loads = []
     for (_, role, way), hops in kinds.items():
-        moved = sum(hop.bytes_per_message * hop.messages for hop in hops)
-        each = moved / max(1, *(hop.alike for hop in hops)) * requests
-        loads.append(LinkLoad(role, way, moved, each / hops[-1].wire.link.usable))
+        size = sum(hop.bytes_per_message * hop.messages for hop in hops)
+        busy_bytes = size / max(1, *(hop.alike for hop in hops)) * requests
+        loads.append(LinkLoad(role, way, size, busy_bytes / hops[-1].wire.link.usable))
     return tuple(loads)
 
 
@@ -89,9 +89,9 @@ def by_kind(scenario: Scenario) -> tuple[KindColumn, ...]:
     for switch in bound.family.switches_for(graph):
         on = scenario.switches.get(switch.name, switch.default)
         try:
-            other = evaluate(scenario.with_(switches={**scenario.switches, switch.name: not on}))
+            result = evaluate(scenario.with_(switches={**scenario.switches, switch.name: not on}))
         except InputError:
             continue
-        columns.append(KindColumn(switch.name, switch.label, not on, other.latency_s, kinds_of(other)))
+        columns.append(KindColumn(switch.name, switch.label, not on, result.latency_s, kinds_of(result)))
     columns.sort(key=lambda column: -abs(column.latency_s - report.latency_s))
     return (KindColumn("", "as it is", True, report.latency_s, kinds_of(report)), *columns)

@@ -87,10 +87,10 @@ class Tiled:
     tried: int
     best: dict[str, Tiling]  # by aim
     by_size: tuple[float, float]  # bytes near and far without a search
-    least: tuple[float, float]  # lower bounds of bytes near and far
+    bounds: tuple[float, float]  # lower bounds of bytes near and far
     front: tuple[Tiling, ...]  # by seconds, joules and bytes far
 
-    def counted(self) -> str:
+    def count_text(self) -> str:
         """How many legal tilings there are, in words."""
         return f"{self.legal:,.0f} tilings" if math.isfinite(self.legal) else f"more than {COUNTED:,.0f} tilings"
 
@@ -106,8 +106,8 @@ class Tiled:
             "best": {aim: vars(t) | {"words": t.words()} for aim, t in self.best.items()},
             "near_bytes_by_size": self.by_size[0],
             "far_bytes_by_size": self.by_size[1],
-            "near_bytes_least": self.least[0],
-            "far_bytes_least": self.least[1],
+            "near_bytes_least": self.bounds[0],
+            "far_bytes_least": self.bounds[1],
             "front": [vars(t) for t in self.front],
         }
 
@@ -155,9 +155,9 @@ def _tiling(row: np.ndarray, side: np.ndarray) -> Tiling:
     outer, inner = [], []
     for x, cut in enumerate((at["down"], at["across"], 1.0)):
         block = math.ceil(math.ceil(whole[x] / _unit(x, side)) / outer_blocks[x])
-        own = math.ceil(math.ceil(block / cut) / inner_blocks[x])
+        part = math.ceil(math.ceil(block / cut) / inner_blocks[x])
         outer.append(int(min(whole[x], block * _unit(x, side))))
-        inner.append(int(min(whole[x], own * _unit(x, side))))
+        inner.append(int(min(whole[x], part * _unit(x, side))))
     return Tiling(
         at["seconds"], at["joules"], at["far_bytes"], at["near_bytes"], (int(at["across"]), int(at["down"])),
         tuple(bool(int(at["held"]) >> o & 1) for o in range(3)), tuple(outer), tuple(inner), outer_blocks, inner_blocks,
@@ -165,7 +165,7 @@ def _tiling(row: np.ndarray, side: np.ndarray) -> Tiling:
     )  # fmt: skip
 
 
-def _least(op: Op, side: np.ndarray) -> tuple[float, float]:
+def _bounds(op: Op, side: np.ndarray) -> tuple[float, float]:
     """Bytes that pass into and out of cores, and to and from LPDDR, at least. A bound. [B], [B]
 
     Every operand once, by each core that has a part of it, with all pixels of that part's windows; and what Hong and
@@ -179,24 +179,24 @@ def _least(op: Op, side: np.ndarray) -> tuple[float, float]:
     window, deep = op.attribute("kernel", math.inf), max(1.0, op.attribute("kernel_t"))
     reuse = min(window * window * deep if op.kind == "Conv" else 1.0, k)  # products that an element of A can enter
 
-    def moved(memory: float, many: float) -> float:
+    def bytes_through(memory: float, memories: float) -> float:
         size = memory / element
-        return (2.0 * groups * m * n * k / math.sqrt(reuse * size) - 2.0 * size * many) * element
+        return (2.0 * groups * m * n * k / math.sqrt(reuse * size) - 2.0 * size * memories) * element
 
     halo, share = C.tile_space(side)[1], side[C.PIECES] / groups
     a, b = side[C.A], side[C.B] * side[C.COMES]
-    most = int(min(math.ceil(share), math.ceil(m / C.TILE)))
-    once = min(a * max(1.0, share / down) * read(halo, float(down)) + b * down for down in range(1, most + 1))
-    near = max(once + side[C.C], moved(side[C.SRAM], side[C.PIECES]))
-    return near, max(side[C.SPILLED] + side[C.WEIGHTS], moved(side[C.SPACE], 1.0))
+    highest = int(min(math.ceil(share), math.ceil(m / C.TILE)))
+    once = min(a * max(1.0, share / down) * read(halo, float(down)) + b * down for down in range(1, highest + 1))
+    near = max(once + side[C.C], bytes_through(side[C.SRAM], side[C.PIECES]))
+    return near, max(side[C.SPILLED] + side[C.WEIGHTS], bytes_through(side[C.SPACE], 1.0))
 
 
-def tiled(job: Job, op: Op, side: np.ndarray, counted: float = COUNTED) -> Tiled:
-    """The tilings of one product: counted as far as `counted`, searched by every aim, and their front."""
-    problem, tried, seeds = C.tile_space(side), 0, np.zeros((len(AIMS), 1, len(MAPPING)))
+def tilings_of(job: Job, op: Op, side: np.ndarray, limit: float = COUNTED) -> Tiled:
+    """The tilings of one product: counted as far as `limit`, searched by every aim, and their front."""
+    problem, evaluations, seeds = C.tile_space(side), 0, np.zeros((len(AIMS), 1, len(MAPPING)))
     for aim, rows in enumerate(seeds):
-        length, more = search(*problem, aim, rows, 0)
-        tried += int(more)
+        length, steps = search(*problem, aim, rows, 0)
+        evaluations += int(steps)
     best = {name: _tiling(rows[0], side) for name, rows in zip(AIMS, seeds, strict=True)} if length else {}
     rows, at = np.zeros((_ROWS, len(MAPPING))), _ROWS * length
     while at == len(rows):  # no room for all of them
@@ -208,12 +208,12 @@ def tiled(job: Job, op: Op, side: np.ndarray, counted: float = COUNTED) -> Tiled
     rows = rows[np.sort(first)]
     front = rows[front_mask(rows[:, :3].T)]
     near, again = C.by_size(side)
-    legal = float(count(*problem[:8], counted)) if counted > 0 else math.inf
-    legal = legal if legal <= counted else math.inf
+    legal = float(count(*problem[:8], limit)) if limit > 0 else math.inf
+    legal = legal if legal <= limit else math.inf
     return Tiled(
         op.name, op.kind, float(op.layers * op.steps.at(job.batch, job.length, job.context)),
-        (side[C.GROUPS], side[C.ROWS], side[C.COLUMNS], side[C.DEPTH]), legal, tried, best,
-        (near, side[C.SPILLED] + side[C.WEIGHTS] + again), _least(op, side),
+        (side[C.GROUPS], side[C.ROWS], side[C.COLUMNS], side[C.DEPTH]), legal, evaluations, best,
+        (near, side[C.SPILLED] + side[C.WEIGHTS] + again), _bounds(op, side),
         tuple(_tiling(row, side) for row in front[np.argsort(front[:, 0], kind="stable")]),
     )  # fmt: skip
 
@@ -224,7 +224,7 @@ def _parts(side: np.ndarray, cores: tuple[int, int]) -> tuple[np.ndarray, np.nda
     return tiles, np.ceil(tiles / np.array([cores[1], cores[0], 1.0]))
 
 
-def _figured(problem: tuple, cut: np.ndarray, inner: np.ndarray, last: int) -> np.ndarray:
+def _figures_row(problem: tuple, cut: np.ndarray, inner: np.ndarray, last: int) -> np.ndarray:
     """A row of `MAPPING` of blocks in cores, all of the product being on the chip. See `search` for the problem."""
     tiles, halo, _, where, _, _, masks, _, *rates = problem
     weights, row, outer = np.empty((6, 7)), np.zeros(len(MAPPING)), np.ones(3)
@@ -238,7 +238,7 @@ def _figured(problem: tuple, cut: np.ndarray, inner: np.ndarray, last: int) -> n
 def _fastest(problem: tuple, cut: np.ndarray, inner: np.ndarray, lasts: tuple[int, ...]) -> np.ndarray:
     """The same with the innermost loop, of those given, that takes least time, then least energy."""
     loops = [x for x in lasts if inner[x] > 1] or [x for x in range(3) if inner[x] > 1] or [-1]
-    return min((_figured(problem, cut, inner, x) for x in loops), key=lambda row: tuple(row[:4]))
+    return min((_figures_row(problem, cut, inner, x) for x in loops), key=lambda row: tuple(row[:4]))
 
 
 def pinned(side: np.ndarray, block: tuple[int, ...], cores: tuple[int, int], stays: str = "") -> Tiling:
@@ -257,17 +257,17 @@ def pinned(side: np.ndarray, block: tuple[int, ...], cores: tuple[int, int], sta
         )
     inner, whole = np.ones(3), (side[C.ROWS], side[C.COLUMNS], side[C.DEPTH])
     for x, name in enumerate(_SIDES):
-        unit, most = _unit(x, side), min(part[x] * _unit(x, side), whole[x])
-        if block[x] < 1 or (block[x] % unit and block[x] < most):
+        unit, largest = _unit(x, side), min(part[x] * _unit(x, side), whole[x])
+        if block[x] < 1 or (block[x] % unit and block[x] < largest):
             raise ScenarioError(
-                f"{name} of a block are {block[x]}: a multiple of {unit:.0f}, or all {most:.0f}, is allowed"
+                f"{name} of a block are {block[x]}: a multiple of {unit:.0f}, or all {largest:.0f}, is allowed"
             )
         inner[x] = math.ceil(part[x] / min(part[x], math.ceil(block[x] / unit)))
     if stays not in ("", "a", "b", "c"):
         raise ScenarioError(f"stays is {stays!r}: a, b or c is allowed")
     _, halo, onchip, where, room, copies, *_ = problem
-    more, open_k = read(halo, cores[1] * inner[0]), bool(inner[2] > 1)
-    if not fits(np.ceil(part / inner), inner, more, open_k, onchip[0], where[0].copy(), room[0], copies[0]):
+    halo_rows, open_k = read(halo, cores[1] * inner[0]), bool(inner[2] > 1)
+    if not fits(np.ceil(part / inner), inner, halo_rows, open_k, onchip[0], where[0].copy(), room[0], copies[0]):
         raise ScenarioError(
             f"blocks of {block[0]} x {block[1]} x {block[2]} do not fit a core's {side[C.SRAM]:,.0f} B with the next "
             "ones beside them; take smaller ones"
@@ -288,8 +288,8 @@ def block_map(side: np.ndarray, cores: tuple[int, int]) -> tuple[list[int], list
     for i, high in enumerate(counts[0]):
         for j, wide in enumerate(counts[1]):
             inner = np.array([high, wide, 1.0])
-            more = read(halo, cores[1] * high)
-            fewest_k(part, inner, np.ones(3), more, onchip[0], where[0].copy(), room[0], copies[0])
+            halo_rows = read(halo, cores[1] * high)
+            fewest_k(part, inner, np.ones(3), halo_rows, onchip[0], where[0].copy(), room[0], copies[0])
             if inner[2] > 0:
                 seconds[i, j] = _fastest(problem, np.array(cores, dtype=np.float64), inner, (0, 1, 2))[3]
     sizes = [[int(math.ceil(part[x] / n) * _unit(x, side)) for n in counts[x]] for x in (0, 1)]
@@ -298,7 +298,7 @@ def block_map(side: np.ndarray, cores: tuple[int, int]) -> tuple[list[int], list
 
 def mapped(job: Job, op: Op, side: np.ndarray) -> Mapped:
     """The tilings of a product, and a map of its blocks under the fastest one's cut over cores. [B]"""
-    product = tiled(job, op, side)
+    product = tilings_of(job, op, side)
     if not product.best:
         return Mapped(product, (), (), ())
     rows, columns, seconds = block_map(side, product.best["latency"].cores)

@@ -116,7 +116,7 @@ def test_a_products_tilings_are_drawn_beside_their_bound():
     best = tiled.product.best["latency"]
     assert {len(row) for row in tiled.bytes} == {len(tiled.columns)}
     assert len(tiled.bytes) == len(tiled.rows)
-    assert min(v for row in tiled.bytes for v in row if v is not None) >= tiled.product.least[0]
+    assert min(v for row in tiled.bytes for v in row if v is not None) >= tiled.product.bounds[0]
     at = opened("node", NODE)
     assert best.words() not in said(at)
     next(t for t in at.toggle if t.label == "Search them").set_value(True).run()

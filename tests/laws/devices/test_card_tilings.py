@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from engine.analyses.node.tilings import block_map, pinned, products, tiled
+from engine.analyses.node.tilings import block_map, pinned, products, tilings_of
 from engine.cli.main import main
 from engine.devices.card import tiling as C
 from engine.evaluate import evaluate
@@ -32,11 +32,11 @@ def _searched(scenario: Scenario) -> Scenario:
 def test_no_tiling_goes_below_the_bound_and_each_aim_is_met_best_by_its_own(workload, overrides):
     above = 0
     for job, op, side in products(_card(workload, **overrides)):
-        one = tiled(job, op, side, 0.0)
+        one = tilings_of(job, op, side, 0.0)
         for tiling in one.best.values():
-            assert tiling.near_bytes >= one.least[0] * (1 - 1e-9)
-            assert tiling.far_bytes >= one.least[1] * (1 - 1e-9)
-        above += one.best["traffic"].near_bytes > one.least[0] * 1.01
+            assert tiling.near_bytes >= one.bounds[0] * (1 - 1e-9)
+            assert tiling.far_bytes >= one.bounds[1] * (1 - 1e-9)
+        above += one.best["traffic"].near_bytes > one.bounds[0] * 1.01
         for aim, figure in (("latency", "seconds"), ("energy", "joules"), ("traffic", "far_bytes")):
             least = getattr(one.best[aim], figure)
             assert all(least <= getattr(other, figure) for other in (*one.best.values(), *one.front))
@@ -67,14 +67,14 @@ def test_a_sweep_with_searched_tilings_equals_evaluate_to_the_bit():
 def test_the_best_tiling_pinned_costs_what_the_search_says_and_no_pinned_one_costs_less():
     rng = np.random.default_rng(5)
     for job, op, side in products(_card("resnet50", **NEAR))[::9]:
-        best = tiled(job, op, side, 0.0).best["latency"]
+        best = tilings_of(job, op, side, 0.0).best["latency"]
         if best.outer_last >= 0:
             continue
         again = pinned(side, best.inner, best.cores, {-1: "", 0: "b", 1: "a", 2: "c"}[best.inner_last])
         assert (again.seconds, again.near_bytes) == (best.seconds, best.near_bytes)
         rows, columns, bytes_ = block_map(side, best.cores)
         assert bytes_.shape == (len(rows), len(columns))
-        assert np.nanmin(bytes_) >= tiled(job, op, side, 0.0).best["traffic"].near_bytes * (1 - 1e-9)
+        assert np.nanmin(bytes_) >= tilings_of(job, op, side, 0.0).best["traffic"].near_bytes * (1 - 1e-9)
         for _ in range(5):
             block = (int(rng.choice(rows[:3])), int(rng.choice(columns[:3])), 32)
             assert pinned(side, block, best.cores).seconds >= best.seconds
@@ -137,7 +137,7 @@ def test_every_network_of_the_zoo_that_a_card_runs_has_tilings():
     for id in ("dlrm-more-complex", "mobilenet-v2", "rnnt", "efficientnet-b0", "unet3d-kits19"):
         assert id in zoo.ids()
         for job, op, side in products(default_scenario("fb-card", id))[:40]:
-            one = tiled(job, op, side, 0.0)
+            one = tilings_of(job, op, side, 0.0)
             assert one.best, op.name
             seen += 1
     assert seen > 50

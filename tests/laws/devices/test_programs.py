@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from engine.analyses.machine import execute, listing, shipped
+from engine.analyses.machine import execute, listing, program_text
 from engine.cli.main import main
 from engine.devices import family
 from engine.devices.common.instruction_set import PARTS, ProgramError
@@ -72,7 +72,7 @@ def test_a_shipped_program_of_the_transformer_core_survives_its_text(part, cards
 
 @pytest.mark.parametrize(("scenario", "steps"), [(RTL, 1), (NPU, 1)])
 def test_a_listing_takes_what_the_price_takes(scenario, steps):
-    found, one = listing(scenario, shipped(scenario)), evaluate(scenario.with_(inputs=steps))
+    found, one = listing(scenario, program_text(scenario)), evaluate(scenario.with_(inputs=steps))
     inside = one.latency_s - one.breakdown["links"] - sum(r.time_s for r in one.other if r.name.startswith("start"))
     if scenario is RTL:
         assert found.seconds == pytest.approx(inside, rel=1e-9)
@@ -81,7 +81,7 @@ def test_a_listing_takes_what_the_price_takes(scenario, steps):
 
 
 def test_the_layer_listed_is_the_layer_priced():
-    found = listing(DFX.with_(inputs=1, outputs=1), shipped(DFX.with_(inputs=1, outputs=1)))
+    found = listing(DFX.with_(inputs=1, outputs=1), program_text(DFX.with_(inputs=1, outputs=1)))
     report = evaluate(DFX.with_(inputs=1, outputs=1))
     groups = ("self-attention", "feed-forward", "layer-norm+residual")
     layers = sum(op.time_s for op in report.ops if op.group in groups and op.name != "final-norm")
@@ -93,8 +93,8 @@ def test_weights_loaded_while_the_cards_are_waited_for_are_there_when_they_answe
     for cards in (1, 4):
         layer = RING.with_(devices=cards, inputs=64)
         ahead = layer.with_(switches={**layer.switches, "prefetch": True})
-        text = shipped(ahead)
-        fetched, streamed = listing(ahead, text), listing(layer, shipped(layer))
+        text = program_text(ahead)
+        fetched, streamed = listing(ahead, text), listing(layer, program_text(layer))
         assert text.count("load.weights") == (2 if cards == 1 else 4)  # behind norms, and the cards' synchronisations
         assert fetched.cycles < (0.99 if cards == 1 else 0.88) * streamed.cycles
         assert evaluate(ahead).latency_s < evaluate(layer).latency_s
@@ -104,7 +104,7 @@ def test_weights_loaded_while_the_cards_are_waited_for_are_there_when_they_answe
             assert load.end <= follows.valid or not follows.text.startswith("sync")
     layer = RING.with_(devices=2)
     ahead = layer.with_(switches={**layer.switches, "prefetch": True})
-    for one, other in zip(execute(layer, shipped(layer)), execute(ahead, shipped(ahead)), strict=True):
+    for one, other in zip(execute(layer, program_text(layer)), execute(ahead, program_text(ahead)), strict=True):
         assert (one.register, one.after, one.error) == (other.register, other.after, other.error)
 
 
@@ -138,7 +138,7 @@ RING = default_scenario("dfx-u280", "gpt2-345m", devices=4, scheme="tensor", inp
 
 @pytest.mark.parametrize("scenario", [DFX.with_(inputs=20), RING, NPU, RTL])
 def test_a_shipped_program_runs_close_to_the_oracle(scenario):
-    values = execute(scenario, shipped(scenario))
+    values = execute(scenario, program_text(scenario))
     most = {"brainwave-s10-pre": 0.6, "npu-rtl": 0.03, "dfx-u280": 0.01}[scenario.system]
     assert all(one.error is None or one.error < most for one in values)
     assert any(one.error for one in values)
@@ -147,7 +147,7 @@ def test_a_shipped_program_runs_close_to_the_oracle(scenario):
 @pytest.mark.parametrize("scenario", [NPU, RTL])
 @pytest.mark.parametrize("part", ["attention", "convolution", "mlp"])
 def test_attention_and_a_convolution_are_timed_from_their_programs(scenario, part):
-    text = shipped(scenario, part)
+    text = program_text(scenario, part)
     found = listing(scenario, text)
     visit = 20e-6 * found.clock
     made: dict[str, float] = {}

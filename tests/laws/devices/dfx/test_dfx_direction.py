@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from engine.analyses.machine import listing, shipped
+from engine.analyses.machine import listing, program_text
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.scenario import ScenarioError
@@ -48,7 +48,7 @@ def test_a_load_direction_is_listed_as_it_is_priced_and_its_sums_lie_in_blocks_t
         one = base.with_(load_direction=direction)
         report = evaluate(one)
         layers = sum(op.time_s for op in report.ops if op.group in groups and op.name != "final-norm")
-        assert 24 * listing(one, shipped(one)).seconds == pytest.approx(layers, rel=1e-9)
+        assert 24 * listing(one, program_text(one)).seconds == pytest.approx(layers, rel=1e-9)
         (sums,) = (row for row in report.memory if row.level == "bram")
         assert sums.need_bytes == 36 * 128 * 16 * {"vertical": 1, "horizontal": 2}[direction]  # 3,142 columns a lane
     full = apply_all(base.with_(load_direction="horizontal"), ["devices.0.fpga.used.bram36=0.99"])
