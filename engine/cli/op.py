@@ -9,7 +9,7 @@ import numpy as np
 from engine.cli.command import Answer, refuse
 from engine.devices.gpu.operators.kinds import expert_kernel
 from engine.devices.gpu.operators.predict import named_part, predict
-from engine.devices.gpu.operators.rows import RowsError, checked, kind_named, read_rows, write_rows
+from engine.devices.gpu.operators.rows import RowsError, kind_named, parse_columns, read_rows, write_rows
 from engine.scenario.files import beside, writable
 from engine.scenario.sentences import amount, percent
 
@@ -36,7 +36,7 @@ def _operator(args: argparse.Namespace) -> Answer:
         if not sign:
             raise RowsError(f"--with is {pair[:60]!r}; NAME=VALUE is allowed")
         row[name] = value
-    texts, numbers = checked(kind, {name: [value] for name, value in row.items()})
+    texts, numbers = parse_columns(kind, {name: [value] for name, value in row.items()})
     answers = predict(kind, texts, numbers, args.cold)
     if answers.why[0]:
         raise RowsError(answers.reasons[answers.why[0]])
@@ -73,7 +73,7 @@ def _table(args: argparse.Namespace) -> Answer:
     table = read_rows(args.source)
     if "device" in table.columns:
         refuse(args, ["device"], "a device column: give one of the two")
-    texts, numbers = checked(kind, table.columns, args.device)
+    texts, numbers = parse_columns(kind, table.columns, args.device)
     answers = predict(kind, texts, numbers, args.cold)
     if args.out is not None:
         with beside(args.out) as fresh:

@@ -24,7 +24,7 @@ from scipy.optimize import least_squares
 from engine.devices.gpu.operators.kinds import KINDS, Kind, has_own
 from engine.devices.gpu.operators.predict import named_part, variant_of
 from engine.devices.gpu.operators.record import NoModel, Part, facts
-from engine.devices.gpu.operators.rows import checked, read_rows
+from engine.devices.gpu.operators.rows import parse_columns, read_rows
 from engine.devices.gpu.operators.slots import REGIME, REGIMES, SECONDS
 
 HERE = Path(__file__).parent / "gpu_operators"
@@ -95,7 +95,7 @@ def files_of(kind: str, data: Path) -> list[Path]:
 
 def _groups_in(kind: Kind, path: Path) -> Iterator[Group]:
     table = read_rows(path)
-    texts, numbers = checked(kind, table.columns)
+    texts, numbers = parse_columns(kind, table.columns)
     seconds = np.array(table.columns["time_us"], dtype=np.str_).astype(np.float64) * 1e-6
     shapes = zip(*(numbers[name] for name in (*kind.shape, *kind.defaults)), strict=True)
     half = np.array([zlib.crc32(repr(tuple(map(float, shape))).encode()) % 2 == 0 for shape in shapes])

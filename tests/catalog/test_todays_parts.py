@@ -46,7 +46,7 @@ def figure(id: str, what: str) -> float:
 def test_its_operators_take_the_constants_of_its_generation(id: str) -> None:
     part = part_of(CATALOG.device(id), CATALOG)
     assert part.generation == GENERATIONS[id]
-    assert not part.measured, "predicted from its data sheet"
+    assert not part.is_measured, "predicted from its data sheet"
 
 
 @pytest.mark.parametrize(("id", "kin", "what", "least", "most"), KIN)

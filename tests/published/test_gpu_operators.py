@@ -8,7 +8,7 @@ import pytest
 from engine.devices.gpu.operators import moe
 from engine.devices.gpu.operators.kinds import KINDS
 from engine.devices.gpu.operators.predict import groups, predict
-from engine.devices.gpu.operators.rows import checked, read_rows, write_rows
+from engine.devices.gpu.operators.rows import parse_columns, read_rows, write_rows
 from tests.bench.fit_gpu_operators import HERE, groups_of, judge_shipped
 from tests.each import each
 
@@ -152,7 +152,7 @@ def test_the_most_loaded_rank_reads_an_expert(law: str) -> None:
         "tokens": list("112448"), "hidden": ["5120"] * 6, "inter": ["8192"] * 6, "topk": ["1"] * 6,
         "experts": ["128"] * 6, "moe_ep": ["4", "8", "8", "16", "32", "64"],
     }  # fmt: skip
-    answers = predict(KINDS["moe"], *checked(KINDS["moe"], rows))
+    answers = predict(KINDS["moe"], *parse_columns(KINDS["moe"], rows))
     assert (answers.seconds > 3 * 5120 * 8192 * 2 / 864e9).all()
 
 
@@ -160,7 +160,7 @@ def test_the_most_loaded_rank_reads_an_expert(law: str) -> None:
 def test_every_row_is_predicted_bands_hold_nine_in_ten_and_a_plain_roof_is_further_off(kind: str) -> None:
     """The null model these mechanisms must beat: the data sheet's roof alone."""
     table = read_rows(HERE / f"{kind}.csv.xz")
-    texts, numbers = checked(KINDS[kind], table.columns)
+    texts, numbers = parse_columns(KINDS[kind], table.columns)
     answers = predict(KINDS[kind], texts, numbers)
     assert (answers.why == 0).all(), answers.reasons
     measured = np.array(list(map(float, table.columns["time_us"]))) * 1e-6
@@ -179,7 +179,7 @@ def test_a_table_is_read_and_written_quoted_or_not(tmp_path) -> None:
         source, out = tmp_path / f"{name}.csv", tmp_path / f"{name}-out.csv"
         source.write_text(text.replace(",note", ",kernel"))
         table = read_rows(source)
-        answers = predict(KINDS["gemm"], *checked(KINDS["gemm"], table.columns))
+        answers = predict(KINDS["gemm"], *parse_columns(KINDS["gemm"], table.columns))
         write_rows(out, table, answers)
         back = read_rows(out)
         assert list(table.columns["m"]) == ["1", "64", "4096"]

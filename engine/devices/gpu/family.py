@@ -22,9 +22,9 @@ from engine.devices.common.offer import CollectiveWire
 from engine.devices.common.parallel import PARALLEL
 from engine.devices.common.setting import PricedField
 from engine.devices.gpu import price as P
-from engine.devices.gpu.flags import EXPERT, ROLE, lowered
+from engine.devices.gpu.flags import EXPERT, ROLE, phase_table
 from engine.devices.gpu.layout import L
-from engine.devices.gpu.operators.collective import wired
+from engine.devices.gpu.operators.collective import wire_form
 from engine.devices.gpu.part import activation_bits, offchip, peak, wide_format
 from engine.devices.gpu.points import price_points
 from engine.devices.gpu.record import expert_note, issue, own_constants, record
@@ -58,7 +58,7 @@ def place(job: Job) -> tuple[Fit, ...]:
 
 def tables(job: Job) -> tuple[np.ndarray]:
     """Counts of a job's operators, and what its kernels do with them."""
-    return (lowered(job.phase),)
+    return (phase_table(job.phase),)
 
 
 def idles(device: Device, model: Mapping[str, float]) -> float | None:
@@ -74,22 +74,22 @@ def points(lo: int, hi: int, rows: np.ndarray, times: np.ndarray, table: np.ndar
 def price(job: Job) -> PhaseCost:
     """Cost of one pass on one device. An estimate."""
     (table,) = tables(job)
-    every, rec = np.zeros((table.shape[0], P.WIDTH)), record(job)
+    detail, rec = np.zeros((table.shape[0], P.WIDTH)), record(job)
     sizes = np.array([job.sizes], dtype=np.float64).T.copy()
     once, sums = np.ones(len(job.rows)), np.zeros((P.DRAWN + 1, 1))
-    price_points(0, 1, job.rows, once, table, float(job.ways), sizes, records([rec]), sums, every)
-    out = every[job.rows]
+    price_points(0, 1, job.rows, once, table, float(job.ways), sizes, records([rec]), sums, detail)
+    out = detail[job.rows]
     peaks = (peak(job.device, format) for format in (job.format, wide_format(job.device, job.format)))
     roofs = np.array([*peaks, 1.0 / rec[L.lanes_s]])[out[:, P.RATE].astype(int)]
     low, wide, lanes = (
-        float(out[out[:, P.RATE] == each, P.WORK].sum() * rec[row])
-        for row, each in ((L.low_j, P.LOW), (L.wide_j, P.WIDE), (L.lanes_j, P.LANES_RATE))
+        float(out[out[:, P.RATE] == rate, P.WORK].sum() * rec[row])
+        for row, rate in ((L.low_j, P.LOW), (L.wide_j, P.WIDE), (L.lanes_j, P.LANES_RATE))
     )
     far, near = (float(out[:, at].sum() * rec[row]) for at, row in ((P.MOVED, L.far_j), (P.NEAR, L.near_j)))
-    spent = {"matrix units": low + wide, "vector lanes": lanes, "memory": far, "cache": near}
-    moved = out[:, P.MOVED], out[:, P.NEAR]
+    joules = {"matrix units": low + wide, "vector lanes": lanes, "memory": far, "cache": near}
+    traffic = out[:, P.MOVED], out[:, P.NEAR]
     notes = (expert_note(job),) if (table[job.rows, ROLE] == EXPERT).any() else ()
-    return PhaseCost(out[:, :6], out[:, P.WORK], roofs, *moved, joules=spent, op_joules=out[:, P.DRAWN], notes=notes)
+    return PhaseCost(out[:, :6], out[:, P.WORK], roofs, *traffic, joules=joules, op_joules=out[:, P.DRAWN], notes=notes)
 
 
 _RUNTIMES = runtimes(__file__)
@@ -121,7 +121,7 @@ FAMILY = DeviceFamily(
     price=price,
     compiled=Compiled(record, tables, points),
     generation=own_constants,
-    collective=CollectiveWire(wide_format, wired, issue),
+    collective=CollectiveWire(wide_format, wire_form, issue),
     idles=idles,
     fields={"kv_format": kv_format(activation_bits), "runtime": RUNTIME, **PARALLEL},
     request=parsed_on_host,

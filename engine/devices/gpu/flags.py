@@ -94,7 +94,7 @@ def _role(op: Op, by_name: dict[str, Op], readers: dict[str, list[Op]]) -> float
 
 
 @lru_cache(maxsize=2048)
-def lowered(phase: Phase) -> np.ndarray:
+def phase_table(phase: Phase) -> np.ndarray:
     """Flat table of a phase with the columns above, shape (n_ops, COLUMNS), read-only."""
     table = np.zeros((len(phase.ops), COLUMNS))
     table[:, : T.COLUMNS] = T.lower(phase)

@@ -51,22 +51,22 @@ _ROW_SPAN = 64.0  # bytes of a row of a table that go to waste, beside it in its
 @kernel
 def _count(table, j, size, ways, rec):
     """What op j asks of one device of ``ways``, an execution: its numbers, or as many of `LANES` sizes."""
-    steps, flops, reads, writes, weights, state, cache, owned, g, m, n, k, rows = own_counts(table, j, size, ways)
-    kept = cache if table[j, R.ROLE] != R.SCORES else alike(cache, 0.0)
+    steps, flops, reads, writes, weights, state, cache, part, g, m, n, k, rows = own_counts(table, j, size, ways)
+    state_out = cache if table[j, R.ROLE] != R.SCORES else alike(cache, 0.0)
     act = alike(n, rec[L.act_bytes] if table[j, T.QUANTISABLE] > 0.0 else rec[L.wide_bytes])
-    runs, state = table[j, T.LAYERS] * steps, (state + kept) * owned
-    return runs, flops, reads, writes, weights, state, kept * owned, g, m, n, k, steps, rows, act
+    runs, state = table[j, T.LAYERS] * steps, (state + state_out) * part
+    return runs, flops, reads, writes, weights, state, state_out * part, g, m, n, k, steps, rows, act
 
 
 @kernel
-def _spend(gain, runs, busy, which, start, launches, graph, issue):
+def _spend(gain, runs, busy, term, start, launches, graph, issue):
     """Books the seconds of `LANES` designs: ``busy`` to what bounds it, ``start`` to launching, the host's being late.
 
     Fills the resources of ``gain`` (WIDTH * LANES).
     """
-    took, chip = runs * busy, at_least(which, float(slots.AT_CHIP))
-    power = at_least(which, float(slots.AT_POWER))  # the largest of what is booked
-    arithmetic = power | at_least(float(slots.AT_COMPUTE), which)
+    took, chip = runs * busy, at_least(term, float(slots.AT_CHIP))
+    power = at_least(term, float(slots.AT_POWER))  # the largest of what is booked
+    arithmetic = power | at_least(float(slots.AT_COMPUTE), term)
     store(gain, COMPUTE * LANES, chosen(arithmetic, took, 0.0))
     store(gain, ONCHIP * LANES, chosen(chip & ~power, took, 0.0))
     store(gain, OFFCHIP * LANES, chosen(ALL & ~(arithmetic | chip), took, 0.0))
@@ -83,39 +83,39 @@ def _passes(gain, far, near):
 
 
 @kernel
-def _latent(form, many):
+def _latent(form, group):
     """`attention.FORMAT` of a token whose rows are latent: every query head reads the same ones, in one kernel."""
-    none, costs = 0.0 * many, form[attention.MOST_PARTS : attention.COPIED]
-    return (*form[: attention.MOST_GROUP], many, none, none, *costs, none, none)
+    none, costs = 0.0 * group, form[attention.MOST_PARTS : attention.COPIED]
+    return (*form[: attention.MOST_GROUP], group, none, none, *costs, none, none)
 
 
 @kernel
-def _attended(table, j, batch, length, context, q, rec, block, point, gain):
+def _attention(table, j, batch, length, context, q, rec, block, point, gain):
     """Books an attention as one kernel: its products, what is between them, its cache. Returns its FLOPs."""
     machine, causal, keys, queries = loads(block, point, STRIDE, _MACHINE), rec[L.causal] > 0.0, q[N], q[M]
     depth, values, like = q[K], table[j, R.VALUES], machine[0]
-    cached = q[STATE] * (1.0 + table[j, R.CACHED]) * q[ACT]
+    kv_bytes = q[STATE] * (1.0 + table[j, R.CACHED]) * q[ACT]
     if table[j, T.M + 2] == 0.0:  # as many queries however long the pass: an image's
         length, causal = queries, False
     kv_heads = q[G] / batch
     heads = kv_heads * larger(queries / length, 1.0)
-    stored = table[j, R.CACHE_BYTES] if table[j, R.CACHE_BYTES] > 0.0 else first_of(q[ACT])
-    wide = stored >= 1.5 and table[j, T.STATE_READS] > 0.0  # a kernel follows its cache's format
-    seconds, start, which = alike(like, 0.0), alike(like, 0.0), alike(like, 0.0)
+    cell = table[j, R.CACHE_BYTES] if table[j, R.CACHE_BYTES] > 0.0 else first_of(q[ACT])
+    wide = cell >= 1.5 and table[j, T.STATE_READS] > 0.0  # a kernel follows its cache's format
+    seconds, start, term = alike(like, 0.0), alike(like, 0.0), alike(like, 0.0)
     far, near, pairs = alike(like, 0.0), alike(like, 0.0), alike(like, 0.0)
-    few = above(cached, 0.0) & at_least(_FEW, length)
+    decode = above(kv_bytes, 0.0) & at_least(_FEW, length)
     grows = causal and table[j, T.N + 3] > 0.0
-    if few:
+    if decode:
         at, span = L.decode16 if wide else L.decode, larger(context, keys) if grows else keys
         form = loads(block, at * STRIDE + point, STRIDE, _TOKEN)
         if table[j, R.CACHED] == 0.0:
             form = _latent(form, alike(like, 1e9))
-        row, pair = cached / (batch * keys * kv_heads * 2.0), 2.0 * (depth + values) * length
-        seconds, start, which, _, _ = attention.decoded(
+        row, pair = kv_bytes / (batch * keys * kv_heads * 2.0), 2.0 * (depth + values) * length
+        seconds, start, term, _, _ = attention.decode(
             batch, keys, span, heads, kv_heads, row, pair, True, machine, form
         )
-        far, pairs = alike(like, q[RUNS] * cached), alike(like, length * keys)
-    if few != ALL:
+        far, pairs = alike(like, q[RUNS] * kv_bytes), alike(like, length * keys)
+    if decode != ALL:
         window, whole = alike(keys, 0.0), keys
         if grows:
             whole = context
@@ -123,31 +123,31 @@ def _attended(table, j, batch, length, context, q, rec, block, point, gain):
         wide = wide or not rec[L.least_head] <= first_of(depth) <= rec[L.most_head]
         form = loads(block, (L.prefill16 if wide else L.prefill) * STRIDE + point, STRIDE, _PROMPT)
         anew = table[j, T.ANEW] > 0.0
-        prompt = attention.prompted(
+        prompt = attention.prefill(
             batch, length, whole, heads, kv_heads, depth, values, window, anew, causal, (False, False), machine, form
         )
-        moved = batch * length * heads * (depth + values) * q[ACT]
-        more = batch * keys * kv_heads * (depth + values) * q[ACT]
-        moved = chosen(above(cached, 0.0), moved, moved + more)
-        hit = hit_share(moved, 2.0 * machine[slots.L2])
-        near = chosen(few, near, q[RUNS] * moved * hit)
-        far = chosen(few, far, q[RUNS] * (moved * (1.0 - hit) + cached))
-        pairs = chosen(few, pairs, attention.seen_by(length, whole, window, anew, causal))
-        seconds = chosen(few, seconds, prompt[0])
-        start, which = chosen(few, start, prompt[1]), chosen(few, which, prompt[2])
+        traffic = batch * length * heads * (depth + values) * q[ACT]
+        kv_traffic = batch * keys * kv_heads * (depth + values) * q[ACT]
+        traffic = chosen(above(kv_bytes, 0.0), traffic, traffic + kv_traffic)
+        hit = hit_share(traffic, 2.0 * machine[slots.L2])
+        near = chosen(decode, near, q[RUNS] * traffic * hit)
+        far = chosen(decode, far, q[RUNS] * (traffic * (1.0 - hit) + kv_bytes))
+        pairs = chosen(decode, pairs, attention.seen_by(length, whole, window, anew, causal))
+        seconds = chosen(decode, seconds, prompt[0])
+        start, term = chosen(decode, start, prompt[1]), chosen(decode, term, prompt[2])
     _passes(gain, far, near)
     start = smaller(start, seconds)
-    which = chosen(above(float(slots.AT_COMPUTE), which), float(slots.AT_MEMORY), which)
-    _spend(gain, q[RUNS], seconds - start, which, start, 1.0, rec[L.graph] > 0.0, load(block, L.issue * STRIDE + point))
+    term = chosen(above(float(slots.AT_COMPUTE), term), float(slots.AT_MEMORY), term)
+    _spend(gain, q[RUNS], seconds - start, term, start, 1.0, rec[L.graph] > 0.0, load(block, L.issue * STRIDE + point))
     return q[RUNS] * 2.0 * q[G] * queries / length * pairs * (depth + values)
 
 
 @kernel
 def _append(q, bus, issue, graph, gain):
     """Books what is kept for later by an operator that another's kernel does, or its neighbours: written, at once."""
-    moved = q[STATE] * q[ACT]
-    _passes(gain, q[RUNS] * moved, 0.0)
-    _spend(gain, q[RUNS], moved / bus, spread(float(slots.AT_MEMORY)), spread(0.0), 0.0, graph, issue)
+    traffic = q[STATE] * q[ACT]
+    _passes(gain, q[RUNS] * traffic, 0.0)
+    _spend(gain, q[RUNS], traffic / bus, spread(float(slots.AT_MEMORY)), spread(0.0), 0.0, graph, issue)
 
 
 @kernel
@@ -157,28 +157,28 @@ def _experts(table, j, q, rec, block, point, gain):
     runs, role, like = q[RUNS], table[j, R.ROLE], machine[0]
     rows, far = (q[READS] + q[WRITES]) * q[ACT], alike(like, 0.0)
     near = alike(like, runs * rows)
-    seconds, which, start, launches = alike(like, 0.0), alike(like, float(slots.AT_CHIP)), alike(like, 0.0), 1.0
+    seconds, term, start, launches = alike(like, 0.0), alike(like, float(slots.AT_CHIP)), alike(like, 0.0), 1.0
     if role == R.COMBINE:
-        moved = (q[READS] + 2.0 * q[WRITES]) * 2.0 * form[moe.PASSES]  # and the experts' inputs, once as the results
-        hit = hit_share(moved, 2.0 * machine[slots.L2])
-        dram = moved * (1.0 - hit) / (machine[slots.BANDWIDTH] * machine[slots.DRAM_SHARE])
-        seconds = dram + moved * hit / (machine[slots.UNITS] * machine[slots.FEED])
-        passed = smaller(rows, moved) * (1.0 - hit)  # a kernel that passes fewer finds the rest on the chip
-        far, near, lanes = runs * passed, runs * (rows - passed), q[FLOPS] * load(block, L.lanes_s * STRIDE + point)
-        which = chosen(above(lanes, seconds), alike(like, float(slots.AT_COMPUTE)), float(slots.AT_MEMORY))
+        traffic = (q[READS] + 2.0 * q[WRITES]) * 2.0 * form[moe.PASSES]  # and the experts' inputs, once as the results
+        hit = hit_share(traffic, 2.0 * machine[slots.L2])
+        dram = traffic * (1.0 - hit) / (machine[slots.BANDWIDTH] * machine[slots.DRAM_SHARE])
+        seconds = dram + traffic * hit / (machine[slots.UNITS] * machine[slots.FEED])
+        misses = smaller(rows, traffic) * (1.0 - hit)  # a kernel that passes fewer finds the rest on the chip
+        far, near, lanes = runs * misses, runs * (rows - misses), q[FLOPS] * load(block, L.lanes_s * STRIDE + point)
+        term = chosen(above(lanes, seconds), alike(like, float(slots.AT_COMPUTE)), float(slots.AT_MEMORY))
         seconds, start, launches = larger(seconds, lanes), form[moe.START], 3.0
     elif role != R.ROUTER:
-        tokens, met, each = q[M] / table[j, R.TOPK], np.empty(LANES), np.empty(LANES)
-        store(met, 0, tokens)
+        tokens, active, per_expert = q[M] / table[j, R.TOPK], np.empty(LANES), np.empty(LANES)
+        store(active, 0, tokens)
         for lane in range(LANES):
-            met[lane] = moe.met_experts(met[lane], table[j, R.TOPK], table[j, R.EXPERTS])
-        store(each, 0, tokens * table[j, R.TOPK] / load(met, 0))
-        seconds, which = moe.grouped_seconds(1, met, each, q[N], q[K], 0.0, machine, form)
-        which = chosen(above(float(slots.AT_COMPUTE), which), float(slots.AT_MEMORY), which)
-        far = runs * load(met, 0) * q[N] * q[K] * form[moe.WEIGHT_BYTES]
+            active[lane] = moe.met_experts(active[lane], table[j, R.TOPK], table[j, R.EXPERTS])
+        store(per_expert, 0, tokens * table[j, R.TOPK] / load(active, 0))
+        seconds, term = moe.grouped_seconds(1, active, per_expert, q[N], q[K], 0.0, machine, form)
+        term = chosen(above(float(slots.AT_COMPUTE), term), float(slots.AT_MEMORY), term)
+        far = runs * load(active, 0) * q[N] * q[K] * form[moe.WEIGHT_BYTES]
         start = 0.5 * moe.sort_seconds(tokens, form)  # of two
     _passes(gain, far, near)
-    _spend(gain, runs, seconds, which, start, launches, rec[L.graph] > 0.0, load(block, L.issue * STRIDE + point))
+    _spend(gain, runs, seconds, term, start, launches, rec[L.graph] > 0.0, load(block, L.issue * STRIDE + point))
 
 
 @kernel
@@ -194,44 +194,44 @@ def _layout(table, j, q, rec):
     hit = weights * larger(step, hit_share(rec[L.held], room)) + state * step  # and a pass weights, but no state
     hit = chosen(above(read, 0.0), hit / read, 0.0)
     stays = weights + output  # a cache of keys and values streams past, evicted first
-    missed = inside * (1.0 - left_share(inside, stays, room)) + output * (1.0 - left_share(output, output, room))
-    missed = missed + q[KEPT] * q[ACT]  # what it keeps for later streams out
-    return runs, m, inside, read, inside + read + output + q[KEPT] * q[ACT], missed, hit
+    misses = inside * (1.0 - left_share(inside, stays, room)) + output * (1.0 - left_share(output, output, room))
+    misses = misses + q[KEPT] * q[ACT]  # what it keeps for later streams out
+    return runs, m, inside, read, inside + read + output + q[KEPT] * q[ACT], misses, hit
 
 
 @kernel
 def _products(table, j, times, q, launches, places, mask, rec, room, search, out):
     """Books a matrix product: where its operands lie, the fastest tile, what quantising its input takes."""
-    (block, gain, sums), (menus, wide, counts, tried, best, every_way, ways, ends) = room, search
-    first, upto, same = places
-    used = upto > first + LANES  # else there are too few designs for what many of them have in common
+    (block, gain, sums), (menus, wide, counts, guesses, best, every_way, ways, ends) = room, search
+    first, upto, uniform = places
+    common = upto > first + LANES  # else there are too few designs for what many of them have in common
     at, menu = L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide, menus[j % len(menus)]
-    runs, m, inside, read, every, missed, hit = _layout(table, j, q, rec)
+    runs, m, inside, read, passing, misses, hit = _layout(table, j, q, rec)
     flops, count, machine, form = (
         2.0 * q[G] * m * q[N] * q[K],
         counts[j],
         rec[L.machine : L.low],
         rec[at : at + L.wide - L.low],
     )
-    if not same:
-        count = gemm.menu_of(q[G], m, q[N], q[K], inside, read, missed, hit, machine, form, wide)
+    if not uniform:
+        count = gemm.menu_of(q[G], m, q[N], q[K], inside, read, misses, hit, machine, form, wide)
     elif count == 0:
         extents, share = (first_of(q[G]), first_of(m), first_of(q[N]), first_of(q[K])), first_of(hit)
-        count = gemm.menu_of(*extents, first_of(inside), first_of(read), first_of(missed), share, machine, form, menu)
-        if used:
-            count = gemm.thinned(menu, count)
+        count = gemm.menu_of(*extents, first_of(inside), first_of(read), first_of(misses), share, machine, form, menu)
+        if common:
+            count = gemm.thin(menu, count)
         if len(menus) > 1:
             counts[j] = count
-    way, some_ways = min(int(tried[j]), count - 1), every_way
-    if used:
-        own = ends[0] if at == L.low else ends[1]
-        if np.isnan(own[0, 0]):
-            gemm.spans(block, upto, L.machine, at, FIELDS, own)
+    way, some_ways = min(int(guesses[j]), count - 1), every_way
+    if common:
+        span = ends[0] if at == L.low else ends[1]
+        if np.isnan(span[0, 0]):
+            gemm.spans(block, upto, L.machine, at, FIELDS, span)
         bits, some_ways = (1 << -(-upto // gemm.SPAN)) - 1, ways
-        count, way = gemm.in_question(menu, count, first_of(flops), own, bits, way, ways), -1
+        count, way = gemm.in_question(menu, count, first_of(flops), span, bits, way, ways), -1
     for point in range(first, upto, LANES):
-        guess, bit = -1 if used else way, 1 << point // gemm.SPAN if used else ALL
-        if same:
+        guess, bit = -1 if common else way, 1 << point // gemm.SPAN if common else ALL
+        if uniform:
             way = gemm.best_of(
                 menu, count, first_of(flops), block, point, L.machine, at, FIELDS, some_ways, bit, guess, best
             )
@@ -239,55 +239,55 @@ def _products(table, j, times, q, launches, places, mask, rec, room, search, out
             way = gemm.best_of(wide, count, flops, block, point, L.machine, at, FIELDS, some_ways, bit, guess, best)
         start = load(best, gemm.REST_S * LANES) + load(block, slots.START * STRIDE + point)
         if above(q[WEIGHTS], 0.0):
-            scaled = 2.0 * q[READS] * m / q[M] * load(block, (at + gemm.QUANTISE_BYTE_S) * STRIDE + point)
-            start = start + (load(block, (at + gemm.QUANTISE_S) * STRIDE + point) + scaled)
+            quantise_s = 2.0 * q[READS] * m / q[M] * load(block, (at + gemm.QUANTISE_BYTE_S) * STRIDE + point)
+            start = start + (load(block, (at + gemm.QUANTISE_S) * STRIDE + point) + quantise_s)
         far = load(best, gemm.MISSED * LANES)
-        _passes(gain, runs * far, runs * larger(every - far, 0.0))
-        busy, which = load(best, gemm.BUSY_S * LANES), load(best, gemm.LARGEST * LANES)
+        _passes(gain, runs * far, runs * larger(passing - far, 0.0))
+        busy, term = load(best, gemm.BUSY_S * LANES), load(best, gemm.LARGEST * LANES)
         issue = load(block, L.issue * STRIDE + point)
-        _spend(gain, runs, busy, which, start, launches, rec[L.graph] > 0.0, issue)
+        _spend(gain, runs, busy, term, start, launches, rec[L.graph] > 0.0, issue)
         _tally(gain, mask, q[RUNS] * q[FLOPS], times, block, out, j, point, sums)
-    tried[j] = way
+    guesses[j] = way
 
 
 @kernel
 def _riding(q, rec, bus, lanes_s, issue, gain):
     """Books what rides in a product's kernel: its own arithmetic, and what else it reads; results pass in any case."""
-    moved, room = larger(q[READS] - q[WRITES], 0.0) * q[ACT], rec[slots.L2_SHARE] * rec[slots.L2]
-    near = left_share(moved, q[WRITES] * q[ACT], room)
-    _passes(gain, q[RUNS] * moved * (1.0 - near), q[RUNS] * moved * near)
-    far, lanes = moved * (1.0 - near) / bus, q[FLOPS] * lanes_s
-    which = chosen(above(lanes, far), spread(float(slots.AT_COMPUTE)), float(slots.AT_MEMORY))
-    _spend(gain, q[RUNS], larger(far, lanes), which, spread(0.0), 0.0, rec[L.graph] > 0.0, issue)
+    traffic, room = larger(q[READS] - q[WRITES], 0.0) * q[ACT], rec[slots.L2_SHARE] * rec[slots.L2]
+    near = left_share(traffic, q[WRITES] * q[ACT], room)
+    _passes(gain, q[RUNS] * traffic * (1.0 - near), q[RUNS] * traffic * near)
+    far, lanes = traffic * (1.0 - near) / bus, q[FLOPS] * lanes_s
+    term = chosen(above(lanes, far), spread(float(slots.AT_COMPUTE)), float(slots.AT_MEMORY))
+    _spend(gain, q[RUNS], larger(far, lanes), term, spread(0.0), 0.0, rec[L.graph] > 0.0, issue)
 
 
 @kernel
 def _stream(table, j, q, launches, rec, block, point, gain):
     """Books an operator that reads and writes once; rows of tables that lie anywhere fill whole bursts."""
-    klass, runs, many = table[j, T.CLASS], q[RUNS], 1.0
+    klass, runs, tables = table[j, T.CLASS], q[RUNS], 1.0
     at = L.lookup if klass == T.LOOKUP else L.norm if klass == T.REDUCTION else L.point
     weight_bytes = rec[(L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide) + gemm.WEIGHT_BYTES]
-    moved = (q[READS] + q[WRITES] + q[STATE]) * q[ACT] + q[WEIGHTS] * weight_bytes
-    near, wasted = hit_share(moved, 2.0 * rec[slots.L2_SHARE] * rec[slots.L2]), alike(moved, 0.0)
+    traffic = (q[READS] + q[WRITES] + q[STATE]) * q[ACT] + q[WEIGHTS] * weight_bytes
+    near, waste = hit_share(traffic, 2.0 * rec[slots.L2_SHARE] * rec[slots.L2]), alike(traffic, 0.0)
     if klass == T.LOOKUP:
-        near, wasted = alike(moved, 0.0), q[ROWS] * _ROW_SPAN
+        near, waste = alike(traffic, 0.0), q[ROWS] * _ROW_SPAN
         if rec[L.fuse] > 0.0:  # alike tables are one call's
-            many = table[j, R.TABLES]
+            tables = table[j, R.TABLES]
     first = load(block, (at + stream.START) * STRIDE + point)
     bandwidth, units = load(block, slots.BANDWIDTH * STRIDE + point), load(block, slots.UNITS * STRIDE + point)
     share, rate = load(block, (at + stream.SHARE) * STRIDE + point), load(block, (at + stream.RATE) * STRIDE + point)
-    every = (moved + wasted) * many
-    dram, chip = stream.terms_of(every, rec[slots.L2], rec[slots.L2_SHARE], bandwidth, units, share, rate)
-    seconds = larger(larger(dram, chip) + first, stream.bound_of(every, rec[slots.L2], bandwidth))
+    total = (traffic + waste) * tables
+    dram, chip = stream.terms_of(total, rec[slots.L2], rec[slots.L2_SHARE], bandwidth, units, share, rate)
+    seconds = larger(larger(dram, chip) + first, stream.bound_of(total, rec[slots.L2], bandwidth))
     bus = load(block, FIELDS * STRIDE + point)
-    busy = larger(seconds - first, (moved * (1.0 - near) + wasted) * many / bus)
+    busy = larger(seconds - first, (traffic * (1.0 - near) + waste) * tables / bus)
     on_chip = above(larger(dram, chip), first) & above(chip, dram)
-    which = chosen(on_chip, spread(float(slots.AT_CHIP)), float(slots.AT_MEMORY))
-    lanes = q[FLOPS] * many * load(block, L.lanes_s * STRIDE + point)
-    which = chosen(above(lanes, busy), float(slots.AT_COMPUTE), which)
-    _passes(gain, runs * (moved * (1.0 - near) + wasted), runs * moved * near)
+    term = chosen(on_chip, spread(float(slots.AT_CHIP)), float(slots.AT_MEMORY))
+    lanes = q[FLOPS] * tables * load(block, L.lanes_s * STRIDE + point)
+    term = chosen(above(lanes, busy), float(slots.AT_COMPUTE), term)
+    _passes(gain, runs * (traffic * (1.0 - near) + waste), runs * traffic * near)
     issue, start = load(block, L.issue * STRIDE + point), first * launches
-    _spend(gain, runs / many, larger(busy, lanes), which, start, launches, rec[L.graph] > 0.0, issue)
+    _spend(gain, runs / tables, larger(busy, lanes), term, start, launches, rec[L.graph] > 0.0, issue)
 
 
 @kernel
@@ -297,10 +297,10 @@ def _tally(gain, mask, work, times, block, out, j, point, sums):
     work = alike(load(gain, 0), work)
     store(gain, WORK * LANES, work)
     flop_j = L.low_j if out[j, RATE] == LOW else L.wide_j if out[j, RATE] == WIDE else L.lanes_j
-    drawn = work * load(block, flop_j * STRIDE + point)
-    drawn = drawn + load(gain, MOVED * LANES) * load(block, L.far_j * STRIDE + point)
-    drawn = drawn + load(gain, NEAR * LANES) * load(block, L.near_j * STRIDE + point)
-    store(gain, DRAWN * LANES, drawn)
+    joules = work * load(block, flop_j * STRIDE + point)
+    joules = joules + load(gain, MOVED * LANES) * load(block, L.far_j * STRIDE + point)
+    joules = joules + load(gain, NEAR * LANES) * load(block, L.near_j * STRIDE + point)
+    store(gain, DRAWN * LANES, joules)
     for r in range(sums.shape[0] // STRIDE):
         at = r * STRIDE + point
         if r != LINKS:  # operators send nothing
@@ -323,7 +323,7 @@ def _together(table, j, times, q, size, launches, kind, places, mask, rec, room,
         elif kind == _ROUTED:
             _experts(table, j, q, rec, block, point, gain)
         elif kind == _SCORES:
-            work = _attended(table, j, size[0], size[1], size[2], q, rec, block, point, gain)
+            work = _attention(table, j, size[0], size[1], size[2], q, rec, block, point, gain)
         elif rec[L.fuse] > 0.0 and table[j, R.RIDES] > 0.0:
             _riding(q, rec, bus, load(block, L.lanes_s * STRIDE + point), issue, gain)
         else:
@@ -332,10 +332,10 @@ def _together(table, j, times, q, size, launches, kind, places, mask, rec, room,
 
 
 @kernel
-def priced(rows, times, table, ways, sizes, upto, same, rec, room, out):
+def price_ops(rows, times, table, ways, sizes, upto, uniform, rec, room, out):
     """Adds up the times of the ops ``rows`` at the designs of ``block``, which have `STEADY` in common.
 
-    ``sizes`` are batch, pass length, context and span, a row of `STRIDE` each; ``same``: all have those of the first.
+    ``sizes`` are batch, pass length, context and span, a row of `STRIDE` each; ``uniform``: all as the first.
     Places ``upto`` a multiple of `LANES` are filled.
     """
     fused = rec[L.fuse] > 0.0
@@ -343,16 +343,16 @@ def priced(rows, times, table, ways, sizes, upto, same, rec, room, out):
         j = rows[i]
         out[j, :] = 0.0
         role, product = table[j, R.ROLE], table[j, T.CLASS] == T.CONTRACTION
-        attended = fused and role >= R.ATTENDED
-        if attended and table[j, T.STATE_READS] != 0.0:  # what it reads is the kernel's
+        inside = fused and role >= R.ATTENDED
+        if inside and table[j, T.STATE_READS] != 0.0:  # what it reads is the kernel's
             continue
-        if not attended:
+        if not inside:
             out[j, RATE] = LANES_RATE if not product else LOW if table[j, T.QUANTISABLE] > 0.0 else WIDE
         launches = table[j, R.KERNELS] if rec[L.split] > 0.0 else 1.0
         kind = _ROUTED if R.EXPERT <= role < R.ATTENDED else _PASSING
-        kind = _LATER if attended else _SCORES if fused and role == R.SCORES else kind
-        for at in range(0, upto, upto if same else LANES):
-            places = at, upto if same else at + LANES, same
+        kind = _LATER if inside else _SCORES if fused and role == R.SCORES else kind
+        for at in range(0, upto, upto if uniform else LANES):
+            places = at, upto if uniform else at + LANES, uniform
             size = loads(sizes, at, STRIDE, SIZES)
             q = _count(table, j, size, ways, rec)
             dense = 0  # designs to which it is a product

@@ -15,7 +15,7 @@ from engine.devices.common.host_work import own_parsing
 from engine.devices.common.job import Job
 from engine.devices.gpu.operators.attention import FORMAT as TOKEN
 from engine.devices.gpu.operators.collective import start_of
-from engine.devices.gpu.operators.kinds import decode_way, picked, prefill_heads, prefill_tile
+from engine.devices.gpu.operators.kinds import decode_way, pick_kernel, prefill_heads, prefill_tile
 from engine.devices.gpu.operators.moe import FORMAT as EXPERT
 from engine.devices.gpu.operators.record import draw_s, facts, fitted, reference
 from engine.devices.gpu.part import activation_bits, compute_format, gpu_of, offchip, peak, wide_format
@@ -58,15 +58,15 @@ def own_constants(device: Device) -> dict[str, float]:
     return {**own_parsing(device), **start, **shares}
 
 
-def achieved(job: Job, format: str) -> float | None:
+def achieved_share(job: Job, format: str) -> float | None:
     """Share of the dense peak that large products were measured to reach on this part; None: nobody measured. [-]
 
     In this format, else the part's least share in another format of 16 bits or fewer, as clock, power limit and
     libraries are the same. A what-if of the peak keeps the share.
     """
     device = job.device
-    measured = gpu_of(device).achieved_peak
-    shares = {f: smaller(1.0, q.si / device.peak[f].catalog_si) for f, q in measured.items() if f in device.peak}
+    peaks = gpu_of(device).achieved_peak
+    shares = {f: smaller(1.0, q.si / device.peak[f].catalog_si) for f, q in peaks.items() if f in device.peak}
     if format in shares:
         return shares[format]
     kin = [share for f, share in shares.items() if BITS[f] <= 16]
@@ -113,12 +113,12 @@ def _launch(job: Job) -> float:
 
 def _machine(job: Job) -> list[float]:
     """The part as `slots.MACHINE` names it: constants of its generation, or what follows without one. [SI]"""
-    model, measured = job.model, _of(job)
-    if measured is not None:
-        own = measured["machine"]
+    model, table = job.model, _of(job)
+    if table is not None:
+        constants = table["machine"]
     else:
         feed, late = _feed(job), _late(job)
-        own = {
+        constants = {
             "feed": feed,
             "store": feed / 3.0,
             "step": model["step_latency"] * late,
@@ -126,9 +126,9 @@ def _machine(job: Job) -> list[float]:
             "softmax": vector_peak(job) / _units(job) / 20.0,
             "block": model["block_start"] * late * _stand_in(job)["machine"]["feed"] / feed,
         }
-    part = _units(job), _bandwidth(job), _cache(job), _launch(job), own["feed"], own["store"]
+    part = _units(job), _bandwidth(job), _cache(job), _launch(job), constants["feed"], constants["store"]
     shares = model["cache_share"], model["memory_efficiency"]
-    return [*part, *shares, own["step"], own["stream"], own["softmax"], own["block"]]
+    return [*part, *shares, constants["step"], constants["stream"], constants["softmax"], constants["block"]]
 
 
 _PER_UNIT = ("rate", "quantise_rate", "flow")
@@ -139,7 +139,7 @@ _PER_UNIT = ("rate", "quantise_rate", "flow")
 def _constants(job: Job, kind: str, name: str) -> Mapping[str, float]:
     """Constants of a kind of operator in a format: the generation's, else those of any that has some, scaled to it."""
     table, _, values = _measurement(job, kind, name)
-    return values if table is _of(job) else _scaled(job, values, table)
+    return values if table is _of(job) else _scale(job, values, table)
 
 
 def _expert_bytes(job: Job, key: str, bits: float) -> float:
@@ -154,32 +154,32 @@ def _measurement(job: Job, kind: str, name: str) -> tuple[Mapping[str, Any], str
         for table in (_of(job) or usual, usual, *fitted().values()):
             row = table.get(kind, {}).get(key)
             if row:
-                kernel = _captured(kind, row, job.engine)
+                kernel = _graph_runtime(kind, row, job.engine)
                 return table, kernel, row[kernel]
     raise KeyError(kind)
 
 
-def _captured(kind: str, runtimes: Mapping[str, Any], engine: str = "") -> str:
+def _graph_runtime(kind: str, runtimes: Mapping[str, Any], engine: str = "") -> str:
     """Runtime whose kernels of a kind a captured graph holds; of experts, the kernel that its engine picks."""
-    own = (picked(runtimes, engine or "trtllm"),) if kind == "moe" else ()
+    picks = (pick_kernel(runtimes, engine or "trtllm"),) if kind == "moe" else ()
     usual = facts()["captured"].get(kind, ("trtllm",))
-    return next(runtime for runtime in (*own, *usual, *runtimes) if runtime in runtimes)
+    return next(runtime for runtime in (*picks, *usual, *runtimes) if runtime in runtimes)
 
 
 def _token_way(job: Job, wide: bool) -> tuple[Mapping[str, float], Mapping[str, float]]:
     """Constants of a token's kernel with a block for every query head, and how a part's kernels read a cache."""
     name = _NAMED.get(_attention_format(job, wide), "bfloat16")
-    result, shared = (_of(job) or {}).get("attention_decode", {}).get(name), _constants(job, "attention_decode", name)
+    result, common = (_of(job) or {}).get("attention_decode", {}).get(name), _constants(job, "attention_decode", name)
     if result is None:
-        return shared, decode_way("", "", "")
-    runtime = _captured("attention_decode", result)
+        return common, decode_way("", "", "")
+    runtime = _graph_runtime("attention_decode", result)
     way = decode_way(str(gpu_of(job.device).generation), name, runtime)
-    return result.get(f"{runtime}-own", shared), way | {"whole": 0.0}  # engines keep no more than a window
+    return result.get(f"{runtime}-own", common), way | {"whole": 0.0}  # engines keep no more than a window
 
 
-def _scaled(job: Job, values: Mapping[str, float], table: Mapping[str, Any]) -> Mapping[str, float]:
-    own, late = _of(job), _late(job)
-    size = (_feed(job) if own is None else own["machine"]["feed"]) / table["machine"]["feed"]
+def _scale(job: Job, values: Mapping[str, float], table: Mapping[str, Any]) -> Mapping[str, float]:
+    target, late = _of(job), _late(job)
+    size = (_feed(job) if target is None else target["machine"]["feed"]) / table["machine"]["feed"]
     times = {"block": late / size, "start": late, "quantise_s": late, "sort": late, "step": late}
     return {n: v * size if n in _PER_UNIT else v * times.get(n, 1.0) for n, v in values.items()}
 
@@ -196,16 +196,16 @@ def _own_format(job: Job, wide: bool) -> str:
 def _draw_s(job: Job, format: str) -> float:
     """Seconds a FLOP takes when the power limit, or what else the largest products meet, sets the pace."""
     shape = compute_format(job.device, format)
-    own, device = _of(job), job.device
-    if own is not None and shape in _NAMED and device.power.max is not None:
-        draw = own.get("gemm", {}).get(_NAMED[shape])
+    table, device = _of(job), job.device
+    if table is not None and shape in _NAMED and device.power.max is not None:
+        draw = table.get("gemm", {}).get(_NAMED[shape])
         if draw is not None and facts()["kin"].get(gpu_of(device).generation) is None:
             energy = next(iter(draw.values()))["energy"]
-            of = reference(own["parts"][0])
+            of = reference(table["parts"][0])
             like = shape if shape in of.peak else facts()["formats"][_NAMED[shape]]["peak"]  # its clock is the same
-            limited = draw_s(energy, device.power.max.si, peak(device, like), (of.power, of.peak[like]))
-            return limited * (peak(device, like) / peak(device, shape))
-    share = achieved(job, shape)
+            pace = draw_s(energy, device.power.max.si, peak(device, like), (of.power, of.peak[like]))
+            return pace * (peak(device, like) / peak(device, shape))
+    share = achieved_share(job, shape)
     return 1.0 / (peak(device, format) * (job.model["matmul_efficiency"] if share is None else share))
 
 
@@ -215,12 +215,12 @@ def _flop_j(job: Job, format: str) -> float:
     What is left of the board's limit goes by the work there; a part whose largest products stay below the limit at its
     full clock spends less, by the square of the voltage it would need to reach it. [J]
     """
-    most = job.device.power.max
-    if most is None:
+    limit = job.device.power.max
+    if limit is None:
         return 0.0
     pace = _draw_s(job, format)
     clock = smaller(1.0, pace * peak(job.device, format)) if _of(job) is not None else 1.0
-    return (1.0 - job.model["idle_share"]) * most.si * pace * clock * clock
+    return (1.0 - job.model["idle_share"]) * limit.si * pace * clock * clock
 
 
 def _scales(job: Job, format: str) -> bool:
@@ -249,7 +249,7 @@ def _side(job: Job, format: str) -> float:
 def _product(job: Job, wide: bool) -> list[float]:
     """A format of products as `gemm.FORMAT` names it. [SI]"""
     format = _own_format(job, wide)
-    own, size = facts()["formats"].get(_NAMED.get(format), {}), BITS[format] / 8
+    fact, size = facts()["formats"].get(_NAMED.get(format), {}), BITS[format] / 8
     scales, alone = _scales(job, format), format in WEIGHT_ONLY
     rate = _constants(job, "gemm", _NAMED[format])["quantise_rate"] if scales or alone else 1.0
     return [
@@ -257,10 +257,10 @@ def _product(job: Job, wide: bool) -> list[float]:
         _draw_s(job, format),
         2.0 if alone else size,
         size,
-        own["out"] if scales else activation_bits(job.device, format)[0] / 8,
+        fact["out"] if scales else activation_bits(job.device, format)[0] / 8,
         _quantise_s(job, format),
         1.0 / (rate * _units(job)) if scales else 0.0,
-        own.get("splits", 32.0),
+        fact.get("splits", 32.0),
         1.0 / rate if alone else 0.0,
         _side(job, format),
     ]
@@ -269,8 +269,8 @@ def _product(job: Job, wide: bool) -> list[float]:
 def _attention_format(job: Job, wide: bool) -> str:
     """Format an attention computes in: of its activations, or the wide one where its cache is of 16 bits or more."""
     format = compute_format(job.device, job.format)
-    other = wide_format(job.device, format) if wide else _ATTENTION.get(format, format)
-    return other if other in job.device.peak else format
+    choice = wide_format(job.device, format) if wide else _ATTENTION.get(format, format)
+    return choice if choice in job.device.peak else format
 
 
 def _alone(job: Job, start: float) -> float:
@@ -281,51 +281,51 @@ def _alone(job: Job, start: float) -> float:
 def _token(job: Job, wide: bool) -> list[float]:
     """Kernels of a token's attention as `attention.FORMAT` names them. [SI]"""
     format = _attention_format(job, wide)
-    shared = _constants(job, "attention_decode", _NAMED.get(format, "bfloat16"))
-    own, way = _token_way(job, wide)
-    kernels = (c for each in (shared, own) for c in (_alone(job, each["start"]), each["block"], each["flow"]))
+    common = _constants(job, "attention_decode", _NAMED.get(format, "bfloat16"))
+    lone, way = _token_way(job, wide)
+    kernels = (c for k in (common, lone) for c in (_alone(job, k["start"]), k["block"], k["flow"]))
     return [1.0 / job.device.peak[format].si, 2.0, *kernels, *(smaller(way[name], 1e9) for name in TOKEN[8:])]
 
 
 def _prompt(job: Job, wide: bool) -> list[float]:
     """The kernel of a prompt's attention as `attention.PROMPT` names it. [SI]"""
     format, kind = _attention_format(job, wide), "attention_prefill" if job.graph.causal else "encoder_attention"
-    own = _constants(job, kind, _NAMED.get(format, "bfloat16"))
-    start, tile = _alone(job, own["start"]), prefill_tile(gpu_of(job.device).generation)
-    return [1.0 / job.device.peak[format].si, BITS[format] / 8, start, own["share"], own["passes"], tile]
+    fit = _constants(job, kind, _NAMED.get(format, "bfloat16"))
+    start, tile = _alone(job, fit["start"]), prefill_tile(gpu_of(job.device).generation)
+    return [1.0 / job.device.peak[format].si, BITS[format] / 8, start, fit["share"], fit["passes"], tile]
 
 
 def _expert_format(job: Job) -> str:
     """Format of experts by the name that measured ones have: as the engine serves it, where that was measured."""
     name = _EXPERTS.get(job.format, _NAMED.get(job.format, "bfloat16"))
-    known = facts()["expert_formats"]
-    served = known.get(f"{gpu_of(job.device).generation} {job.engine}", known.get(job.engine, {})).get(name, name)
-    return served if served in (_of(job) or _stand_in(job)).get("moe", {}) else name
+    names = facts()["expert_formats"]
+    pick = names.get(f"{gpu_of(job.device).generation} {job.engine}", names.get(job.engine, {})).get(name, name)
+    return pick if pick in (_of(job) or _stand_in(job)).get("moe", {}) else name
 
 
 def expert_note(job: Job) -> str:
     """Which kernel experts run in, in a sentence."""
     table, kernel, _ = _measurement(job, "moe", _expert_format(job))
-    scaled = "" if table is _of(job) else ", scaled to this part's data sheet"
-    return f"Experts run in the kernel {kernel}, as measured on {', '.join(table['parts'])}{scaled}."
+    basis = "" if table is _of(job) else ", scaled to this part's data sheet"
+    return f"Experts run in the kernel {kernel}, as measured on {', '.join(table['parts'])}{basis}."
 
 
 def _experts(job: Job) -> list[float]:
     """Kernels of experts as `moe.FORMAT` names them. [SI]"""
-    own, format = _constants(job, "moe", _expert_format(job)), job.format
+    fit, format = _constants(job, "moe", _expert_format(job)), job.format
     inside = _expert_bytes(job, "in", 16 if format in WEIGHT_ONLY else BITS[format])
     weight = _expert_bytes(job, "weight", BITS[format])
-    rest = (own[name] for name in EXPERT[4:])
-    return [1.0 / peak(job.device, format), inside, weight, _alone(job, own["start"]), *rest]
+    tail = (fit[name] for name in EXPERT[4:])
+    return [1.0 / peak(job.device, format), inside, weight, _alone(job, fit["start"]), *tail]
 
 
 def _stream(job: Job, op: str) -> list[float]:
     """Constants of an operator that reads and writes once; in a graph it pays a node's gap beside its own time. [SI]"""
-    own = _constants(job, "elementwise", op)
-    share, rate = own["share"], own["rate"]
+    fit = _constants(job, "elementwise", op)
+    share, rate = fit["share"], fit["rate"]
     if op == "embedding":  # rows of a table: a bag's kernel streams as any other but for where they lie
         share, rate = job.model["memory_efficiency"], _constants(job, "elementwise", "add")["rate"]
-    return [own["start"] + facts()["node_gap"] * _late(job), share, rate]
+    return [fit["start"] + facts()["node_gap"] * _late(job), share, rate]
 
 
 def issue(job: Job) -> float:
@@ -339,19 +339,19 @@ def issue(job: Job) -> float:
 @lru_cache(maxsize=2048)
 def _weights(phase: Phase, narrow: float, wide: float) -> float:
     """Bytes of parameters that a pass goes through: what competes for the cache from pass to pass."""
-    own = (op for op in phase.ops if op.kind not in LOOKUPS)
-    return sum(op.stored * op.layers * (narrow if op.quantisable else wide) for op in own)
+    ops = (op for op in phase.ops if op.kind not in LOOKUPS)
+    return sum(op.stored * op.layers * (narrow if op.quantisable else wide) for op in ops)
 
 
-def _rest(job: Job) -> list[float]:
+def _pass_fields(job: Job) -> list[float]:
     """What else the price reads, in the order of its names behind the parts of `layout.PARTS`. [SI]"""
     on, model = job.switches, job.model
     act, wide = activation_bits(job.device, job.format)
     formats = _own_format(job, False), _own_format(job, True)
     weights = _weights(job.phase, *(BITS[format] / 8 for format in formats)) / job.ways
     name, far_j = _NAMED.get(_attention_format(job, wide=False), "bfloat16"), model["memory_byte_j"]
-    if (most := job.device.power.max) is not None:  # at its full rate memory draws no more than the board may
-        far_j = smaller(far_j, (1.0 - model["idle_share"]) * most.si / _bandwidth(job))
+    if (limit := job.device.power.max) is not None:  # at its full rate memory draws no more than the board may
+        far_j = smaller(far_j, (1.0 - model["idle_share"]) * limit.si / _bandwidth(job))
     return [
         1.0 / vector_peak(job),
         act / 8,
@@ -383,5 +383,5 @@ def record(job: Job) -> tuple[float, ...]:
         *_prompt(job, True),
         *_experts(job),
         *(field for op in ("norm", "gated_act", "embedding") for field in _stream(job, op)),
-        *_rest(job),
+        *_pass_fields(job),
     )

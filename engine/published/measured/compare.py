@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from engine.cost.error_bands import ErrorBand
-from engine.devices.gpu.operators.rows import Table, joined, read_rows
+from engine.devices.gpu.operators.rows import Table, csv_line, read_rows
 from engine.evaluate import evaluate
 from engine.published.headline import percentile
 from engine.published.measured import arrivals, cpu_tables, recommender
@@ -351,14 +351,14 @@ def reasons_of(rows: Sequence[Row]) -> Counter[str]:
 
 def _lines(data: Measured) -> Iterator[str]:
     figures = data.columns.figures
-    yield joined([*data.table.header, *(f"predicted_{f.column}" for f in figures), "reason"])
+    yield csv_line([*data.table.header, *(f"predicted_{f.column}" for f in figures), "reason"])
     runs: dict[int, list[Row]] = {}
     for row in data.rows:
         runs.setdefault(row.number, []).append(row)
     for number, line in enumerate(data.table.lines, 1):
         cells = {column: text for row in runs[number] for column, text in _cells(row, figures)}
         reason = next((row.reason for row in runs[number] if row.reason), "")
-        yield f"{line},{joined([*(cells.get(f.column, '') for f in figures), reason])}"
+        yield f"{line},{csv_line([*(cells.get(f.column, '') for f in figures), reason])}"
 
 
 def _cells(row: Row, figures: Sequence[Figure]) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,7 @@ import pytest
 
 from engine import default_scenario, evaluate
 from engine.devices.gpu import flags as R
-from engine.devices.gpu.flags import lowered
+from engine.devices.gpu.flags import phase_table
 from engine.devices.gpu.operators.record import draw_s, fitted, reference
 from engine.resolve.bind import bind
 from engine.scenario.formats import BITS
@@ -150,7 +150,7 @@ def test_an_attention_is_told_the_bits_of_a_cache_in_a_format_of_its_own(workloa
     """By a field: read off its bytes an element, a latent cache, whose rows all heads read, never had 16 bits."""
     usual = default_scenario("h100-sxm", workload, precision="fp8", devices=1)
     graphs = [bind(usual.with_(kv_format=kv)).graph for kv in (None, value)]
-    plain, own = (lowered(graph.phases[-1]) for graph in graphs)
+    plain, own = (phase_table(graph.phases[-1]) for graph in graphs)
     scores = plain[:, R.ROLE] == R.SCORES
     assert scores.any()
     assert (plain[:, R.CACHE_BYTES] == 0.0).all()

@@ -19,7 +19,7 @@ from engine.devices.gpu.operators.collective import form_of
 from engine.devices.gpu.operators.kinds import KINDS, Kind
 from engine.devices.gpu.operators.predict import named_part, predict
 from engine.devices.gpu.operators.record import NoModel, Part, facts, fitted
-from engine.devices.gpu.operators.rows import checked
+from engine.devices.gpu.operators.rows import parse_columns
 from engine.devices.gpu.operators.slots import BOUND, SECONDS
 from tests.each import each
 from tests.effort import examples
@@ -313,14 +313,16 @@ def test_every_generation_with_constants_says_where_they_are_from() -> None:
     for generation, found in fitted().items():
         assert found["basis"] == "calibrated", generation
         assert found["data"], generation
-        assert all(named_part(name).generation == generation and named_part(name).measured for name in found["parts"])
-    assert not named_part("h200-sxm").measured
+        assert all(
+            named_part(name).generation == generation and named_part(name).is_measured for name in found["parts"]
+        )
+    assert not named_part("h200-sxm").is_measured
 
 
 def test_a_part_outside_its_evidence_has_a_wider_band() -> None:
     wide = []
     for name in ("h100-sxm", "h200-sxm"):
-        texts, numbers = checked(
+        texts, numbers = parse_columns(
             KINDS["gemm"], {"device": [name], "dtype": ["bf16"], "m": ["8192"], "n": ["8192"], "k": ["8192"]}
         )
         answers = predict(KINDS["gemm"], texts, numbers)

@@ -6,7 +6,7 @@ from engine import ScenarioError, default_scenario, evaluate
 from engine.devices.gpu.operators.kinds import KINDS
 from engine.devices.gpu.operators.predict import predict
 from engine.devices.gpu.operators.record import facts
-from engine.devices.gpu.operators.rows import checked
+from engine.devices.gpu.operators.rows import parse_columns
 from engine.scenario import decode, encode
 
 RUNTIMES = ("eager", "compiled", "native", "captured")
@@ -89,7 +89,9 @@ def test_a_network_s_experts_take_what_the_operator_takes(tokens: int, system: s
         report = evaluate(usual.with_(runtime=engine, precision={"nvfp4": "fp4", "bfloat16": "bf16"}[precision]))
         ours = [op for op in report.ops if op.phase == "prefill" and op.group == "feed-forward"]
         spent = sum(op.time_s / op.count for op in ours if op.name != "router")
-        alone = predict(KINDS["moe"], *checked(KINDS["moe"], block | {"framework": [engine]}), cold=True).seconds[0]
+        alone = predict(KINDS["moe"], *parse_columns(KINDS["moe"], block | {"framework": [engine]}), cold=True).seconds[
+            0
+        ]
         assert spent + facts()["replay_gap"] == pytest.approx(alone, rel=1e-9)
 
 

@@ -162,7 +162,7 @@ for name in sys.argv[1:]:
         assert found.counts.done == most
     print(name, alone > 0.0)
 made = Counter(e.data["dispatcher"].py_func.__qualname__ for _, e in made.buffer if e.is_start)
-print(*(made[name] for name in ("priced", "_products", "_together", "_attended", "_count", "_layout")))
+print(*(made[name] for name in ("price_ops", "_products", "_together", "_attention", "_count", "_layout")))
 """
 
 

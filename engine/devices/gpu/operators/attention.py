@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.devices.common.counts import in_chunks
 from engine.devices.gpu.operators import slots as S
-from engine.devices.gpu.operators.terms import SLACK, answer, hit_share, overlapped
+from engine.devices.gpu.operators.terms import SLACK, answer, hit_share, overlap
 from engine.kernels.ir.doubles import (
     ALL,
     above,
@@ -51,7 +51,7 @@ REACHED, PASSES, TILE = range(3, len(PROMPT))
 
 
 @kernel
-def decoded(batch, tokens, context, heads, kv_heads, row, pair_flops, cold, machine, form):
+def decode(batch, tokens, context, heads, kv_heads, row, pair_flops, cold, machine, form):
     """Attention of one new token over ``tokens`` of a ``context``: seconds, of it the start, regime, the two roofs. [s]
 
     ``row`` [elements] is what a cached token holds a KV head, ``pair_flops`` what a query head computes with it. Sizes
@@ -59,53 +59,53 @@ def decoded(batch, tokens, context, heads, kv_heads, row, pair_flops, cold, mach
     """
     units = machine[S.UNITS]
     row_bytes = row * form[BYTES]
-    cached = alike(units, batch * tokens * kv_heads * row_bytes)
-    hit = cached * 0.0 if cold else hit_share(cached, machine[S.L2_SHARE] * machine[S.L2])
-    dram = cached * (1.0 - hit) / (machine[S.BANDWIDTH] * machine[S.STREAM])
-    group, shared = alike(dram, heads / kv_heads), alike(dram, batch * kv_heads)
-    windowed = above(alike(dram, context), alike(dram, tokens))
+    kv_bytes = alike(units, batch * tokens * kv_heads * row_bytes)
+    hit = kv_bytes * 0.0 if cold else hit_share(kv_bytes, machine[S.L2_SHARE] * machine[S.L2])
+    dram = kv_bytes * (1.0 - hit) / (machine[S.BANDWIDTH] * machine[S.STREAM])
+    group, kv_rows = alike(dram, heads / kv_heads), alike(dram, batch * kv_heads)
+    window = above(alike(dram, context), alike(dram, tokens))
     apart = above(group, form[MOST_GROUP]) | above(form[LEAST_GROUP], group)
-    apart |= windowed & above(alike(dram, form[APART]), 0.0)
+    apart |= window & above(alike(dram, form[APART]), 0.0)
     start = chosen(apart, alike(dram, form[OWN_START]), form[START])
     filling = chosen(apart, alike(dram, form[OWN_FILLING]), form[FILLING])
     flow = chosen(apart, alike(dram, form[OWN_FLOW]), form[FLOW] / larger(1.0, group / form[QUERIES]))
     resident = chosen(apart, alike(dram, form[OWN_RESIDENT]), form[RESIDENT])
-    copied = ~apart & above(group, 1.0) & above(alike(dram, kv_heads), 1.0) & above(alike(dram, batch), 1.0)
-    start = start + chosen(copied, alike(dram, form[COPIED]), 0.0)
+    copies = ~apart & above(group, 1.0) & above(alike(dram, kv_heads), 1.0) & above(alike(dram, batch), 1.0)
+    start = start + chosen(copies, alike(dram, form[COPIED]), 0.0)
     lanes = chosen(apart, alike(dram, heads), kv_heads * rounded_up(group / 64.0))
-    chip = cached * chosen(apart, group, 1.0) / (units * machine[S.FEED])
+    chip = kv_bytes * chosen(apart, group, 1.0) / (units * machine[S.FEED])
     rows = larger(_ROWS / _THIN, group / _THICK)
     arithmetic = batch * kv_heads * rows * tokens * pair_flops * form[FLOP_S]
-    most = chosen(apart, alike(dram, form[OWN_PARTS]), form[MOST_PARTS])
-    most = smaller(most, larger(1.0, tokens / chosen(apart, alike(dram, _OWN_PART), _LEAST_PART)))
-    whole = windowed & ~apart & above(alike(dram, form[WHOLE]), 0.0)
-    dealt = smaller(shared * root(alike(dram, context)) / _WHOLE, _MOST_WHOLE * units)
-    best, which, floor = alike(dram, np.inf), alike(dram, 0.0), larger(larger(dram, chip), arithmetic)
+    limit = chosen(apart, alike(dram, form[OWN_PARTS]), form[MOST_PARTS])
+    limit = smaller(limit, larger(1.0, tokens / chosen(apart, alike(dram, _OWN_PART), _LEAST_PART)))
+    whole = window & ~apart & above(alike(dram, form[WHOLE]), 0.0)
+    dealt = smaller(kv_rows * root(alike(dram, context)) / _WHOLE, _MOST_WHOLE * units)
+    best, regime, floor = alike(dram, np.inf), alike(dram, 0.0), larger(larger(dram, chip), arithmetic)
     for i in range(PARTS.shape[0]):
-        if i > 0 and at_least(PARTS[i - 1], most) == ALL:
+        if i > 0 and at_least(PARTS[i - 1], limit) == ALL:
             break
-        parts = smaller(PARTS[i], most)
-        joined = 2.0 * machine[S.START] + parts * batch * heads * row * _RESULT_BYTES / (units * machine[S.FEED])
-        rest = chosen(above(parts, 1.0), joined, 0.0)
-        if at_least(floor + rest, best * SLACK) == ALL:  # more parts take longer to join
+        parts = smaller(PARTS[i], limit)
+        merge_s = 2.0 * machine[S.START] + parts * batch * heads * row * _RESULT_BYTES / (units * machine[S.FEED])
+        tail = chosen(above(parts, 1.0), merge_s, 0.0)
+        if at_least(floor + tail, best * SLACK) == ALL:  # more parts take longer to join
             break
         blocks = batch * lanes * parts
         turns = blocks / (units * resident)
         turns = chosen(apart | above(resident, 1.0), larger(1.0, turns), rounded_up(turns))
         chain = turns * larger(tokens / parts - _LEAST_PART, 0.0) * row_bytes / flow
         chain = chain + larger(0.0, chosen(whole, larger(dealt, blocks), blocks) / units - 1.0) * filling
-        seconds = overlapped(chain, dram, chip, arithmetic) + rest
-        less = above(best, seconds)
-        if less == 0:
+        seconds = overlap(chain, dram, chip, arithmetic) + tail
+        better = above(best, seconds)
+        if better == 0:
             continue
         best = smaller(best, seconds)
         top = larger(larger(chain, dram), larger(chip, arithmetic))
         term = chosen(at_least(arithmetic, top), alike(top, float(S.AT_COMPUTE)), float(S.AT_CHIP))
         term = chosen(at_least(dram, top), float(S.AT_MEMORY), term)
-        which = chosen(less, chosen(above(rest + start, top), float(S.AT_START), term), which)
+        regime = chosen(better, chosen(above(tail + start, top), float(S.AT_START), term), regime)
     compute = batch * heads * tokens * pair_flops * form[FLOP_S]
-    memory = larger(cached if cold else cached - machine[S.L2], 0.0) / machine[S.BANDWIDTH]
-    return larger(best + start, larger(compute, memory)), start, which, compute, memory
+    memory = larger(kv_bytes if cold else kv_bytes - machine[S.L2], 0.0) / machine[S.BANDWIDTH]
+    return larger(best + start, larger(compute, memory)), start, regime, compute, memory
 
 
 @kernel
@@ -128,8 +128,8 @@ def seen_by(length, context, window, anew, causal):
 
 
 @kernel
-def prompted(batch, length, context, heads, kv_heads, qk, v, window, anew, causal, way, machine, form):
-    """Attention of the last ``length`` of ``context`` tokens, where causal, or of all keys: what `decoded` gives.
+def prefill(batch, length, context, heads, kv_heads, qk, v, window, anew, causal, way, machine, form):
+    """Attention of the last ``length`` of ``context`` tokens, where causal, or of all keys: what `decode` gives.
 
     A window of 0 sees all before; where it begins ``anew`` it is a chunk. ``way`` tells of its kernel whether it packs:
     fills a tile that queries of one head do not with those of other heads of their KV head; and whether its keys and
@@ -141,52 +141,52 @@ def prompted(batch, length, context, heads, kv_heads, qk, v, window, anew, causa
     exact = alike(tile, seen_by(length, context, window, anew, causal))
     if causal:  # half a tile at the diagonal sees what it may not, and where a window ends the other half
         ends = chosen(above(alike(tile, window), 0.0), smaller(larger(context - window, 0.0) / tile, 1.0), 0.0 * tile)
-        tiled = exact + (1.0 + ends) * length * tile / 2.0
+        pairs = exact + (1.0 + ends) * length * tile / 2.0
     else:
-        tiled = length * rounded_up(context / tile) * tile
+        pairs = length * rounded_up(context / tile) * tile
     tiles, lone = heads * rounded_up(length / tile), above(tile, length)
     if packs:
         tiles = chosen(lone, smaller(tiles, kv_heads * rounded_up(length * heads / kv_heads / tile)), tiles)
-    tiled = chosen(lone, tiled * (tiles * tile / (length * heads)), tiled)  # a tile is full all the same
+    pairs = chosen(lone, pairs * (tiles * tile / (length * heads)), pairs)  # a tile is full all the same
     pair = 2.0 * (qk + v) * units * form[FLOP_S] / form[REACHED] + 1.0 / machine[S.SOFTMAX]
-    work = batch * heads * tiled * pair
+    work = batch * heads * pairs * pair
     keys = chosen(above(alike(tile, window), 0.0), smaller(context, window + tile), context) if causal else context
     longest = tile * keys * pair
     waves = batch * tiles / units
     # long tiles first; a last wave is half full, causal, or as full as it comes
     last = alike(waves, 0.5) if causal else rounded_up(waves) - waves
     busy = chosen(at_least(1.0, waves), larger(work / units, longest), work / units + longest * last)
-    own, shared = batch * length * heads * (qk + v), batch * larger(length, keys) * kv_heads * (qk + v)
-    rows = own + shared
-    moved = 2.0 * (own + shared * form[PASSES] if paged else rows * form[PASSES])
+    q_rows, kv_rows = batch * length * heads * (qk + v), batch * larger(length, keys) * kv_heads * (qk + v)
+    rows = q_rows + kv_rows
+    traffic = 2.0 * (q_rows + kv_rows * form[PASSES] if paged else rows * form[PASSES])
     near = hit_share(rows * 2.0, machine[S.L2_SHARE] * machine[S.L2])
-    passing = moved * (
+    passing = traffic * (
         (1.0 - near) / (machine[S.BANDWIDTH] * machine[S.DRAM_SHARE]) + near / (units * machine[S.STORE])
     )
     compute = batch * heads * exact * 2.0 * (qk + v) * form[FLOP_S]
     memory = larger(rows * form[BYTES] - machine[S.L2], 0.0) / machine[S.BANDWIDTH]
     filling = larger(0.0, waves - 1.0) * machine[S.BLOCK]
     seconds = larger(busy + filling + passing + start, larger(compute, memory))
-    most = larger(larger(busy, passing), start)
-    which = chosen(at_least(busy, most), alike(most, float(S.AT_COMPUTE)), float(S.AT_MEMORY))
-    return seconds, start, chosen(at_least(start, most), float(S.AT_START), which), compute, memory
+    slowest = larger(larger(busy, passing), start)
+    regime = chosen(at_least(busy, slowest), alike(slowest, float(S.AT_COMPUTE)), float(S.AT_MEMORY))
+    return seconds, start, chosen(at_least(start, slowest), float(S.AT_START), regime), compute, memory
 
 
 @kernel
 def decode_rows(lo, hi, sizes, cold, machine, form, out):
-    """`decoded` of the rows lo..hi, whose ``sizes`` are columns in its order; ``out`` is (rows, `slots.ANSWER`)."""
+    """`decode` of the rows lo..hi, whose ``sizes`` are columns in its order; ``out`` is (rows, `slots.ANSWER`)."""
     batch, tokens, context, heads, kv_heads, row, flops = sizes
     for i in range(lo, hi):
         size = batch[i], tokens[i], context[i], heads[i], kv_heads[i], row[i], flops[i]
-        seconds, _, which, compute, memory = decoded(*size, cold, machine, form)
-        answer(seconds, which, compute, memory, out[i])
+        seconds, _, regime, compute, memory = decode(*size, cold, machine, form)
+        answer(seconds, regime, compute, memory, out[i])
 
 
 @kernel
 def prefill_rows(lo, hi, sizes, causal, way, machine, form, out):
-    """`prompted` of the rows lo..hi over fresh prompts: batch, length, heads, KV heads, two widths and windows."""
+    """`prefill` of the rows lo..hi over fresh prompts: batch, length, heads, KV heads, two widths and windows."""
     batch, length, heads, kv_heads, qk, v, window = sizes
     for i in range(lo, hi):
         size = batch[i], length[i], length[i], heads[i], kv_heads[i], qk[i], v[i], window[i]
-        seconds, _, which, compute, memory = prompted(*size, False, causal, way, machine, form)
-        answer(seconds, which, compute, memory, out[i])
+        seconds, _, regime, compute, memory = prefill(*size, False, causal, way, machine, form)
+        answer(seconds, regime, compute, memory, out[i])

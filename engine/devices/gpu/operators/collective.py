@@ -30,49 +30,49 @@ def form_of(
     wire: str,
     bandwidth: Any,
     runtime: str,
-    own: Mapping[str, Any] | None,
+    kernels: Mapping[str, Any] | None,
     ring: Mapping[str, Any],
     beyond: Sequence[Any] = ALONE,
 ) -> tuple[Any, ...]:
-    """`collective.FORMAT` of a wire by its id, its bandwidth [B/s] and the constants of a runtime's ``own`` kernels,
+    """`collective.FORMAT` of a wire by its id, its bandwidth [B/s] and the constants of a runtime's own ``kernels``,
     where it has some, and of a library's ``ring``; ``beyond`` as `collective.beyond` has it. [SI]"""
     link = facts()["wires"].get(wire, {})
-    takes = facts()["own_kernels"].get(runtime.removesuffix("-eager"), {}) if own is not None else {"message": -1.0}
-    near = [(own or ring)[name] for name in ("start", "hop", "share")]
-    most, room = takes.get("message", np.inf), takes.get("room", np.inf)
+    takes = facts()["own_kernels"].get(runtime.removesuffix("-eager"), {}) if kernels is not None else {"message": -1.0}
+    near = [(kernels or ring)[name] for name in ("start", "hop", "share")]
+    max_bytes, room = takes.get("message", np.inf), takes.get("room", np.inf)
     far = [ring[name] for name in ("start", "hop", "share")]
-    return bandwidth, float(link.get("shared", False)), link.get("adds", 0.0), *near, most, room, *far, *beyond
+    return bandwidth, float(link.get("shared", False)), link.get("adds", 0.0), *near, max_bytes, room, *far, *beyond
 
 
 @kernel
 def collective_rows(lo, hi, op, gpus, size, form, out):
     """Answers to the rows lo..hi; ``out`` is (rows, `slots.ANSWER`)."""
     for i in range(lo, hi):
-        least = size[i]
+        wire_bytes = size[i]
         if op not in (ALL_REDUCE, SEND):
-            least *= (gpus[i] - 1.0) / gpus[i]
+            wire_bytes *= (gpus[i] - 1.0) / gpus[i]
         elif gpus[i] <= 1.0:
-            least = 0.0
-        bound, start = least / form[WIRE], collective_seconds(op, gpus[i], 0.0, form)[0]
+            wire_bytes = 0.0
+        bound, start = wire_bytes / form[WIRE], collective_seconds(op, gpus[i], 0.0, form)[0]
         if gpus[i] > form[JOINS]:  # what a node needs of others comes in over all of its own ways out
-            bound = max(bound, least / form[JOINS] / form[BEYOND])
+            bound = max(bound, wire_bytes / form[JOINS] / form[BEYOND])
         seconds = max(collective_seconds(op, gpus[i], size[i], form)[0], bound)
         out[i, S.BOUND], out[i, S.BOUND_BY], out[i, S.SECONDS] = bound, S.WIRE, seconds
         out[i, S.REGIME] = S.AT_START if 2.0 * start >= seconds else S.AT_LINK
 
 
-def _own(generation: str) -> Mapping[str, float]:
+def _engine_kernels(generation: str) -> Mapping[str, float]:
     """Constants of the all-reduce that captured graphs hold."""
-    measured = fitted()[generation]["all_reduce"]["bfloat16"]
-    return next(measured[runtime] for runtime in facts()["captured"]["all_reduce"] if runtime in measured)
+    table = fitted()[generation]["all_reduce"]["bfloat16"]
+    return next(table[runtime] for runtime in facts()["captured"]["all_reduce"] if runtime in table)
 
 
 def start_of(generation: str) -> float:
     """What such an all-reduce starts with. [s] Fitted."""
-    return _own(generation)["start"]
+    return _engine_kernels(generation)["start"]
 
 
-def wired(job: Job, kind: str) -> tuple[Any, ...]:
+def wire_form(job: Job, kind: str) -> tuple[Any, ...]:
     """`collective.FORMAT` of a kind of collective on a job's wire: as measured, or of its link's own data.
 
     A captured graph holds a serving engine's own all-reduce; what a framework launches is NCCL's. What starts them all
@@ -80,20 +80,20 @@ def wired(job: Job, kind: str) -> tuple[Any, ...]:
     """
     link = job.link
     assert link is not None
-    measured = facts()["wires"].get(link.id)
-    if measured is None:
+    entry = facts()["wires"].get(link.id)
+    if entry is None:
         return link_form(job)
-    own, ring = _own(measured["as"]), fitted()[measured["as"]]["collectives"][kind]["nccl"]
+    kernels, ring = _engine_kernels(entry["as"]), fitted()[entry["as"]]["collectives"][kind]["nccl"]
     rate, late = what_if_ratio([link.payload]), what_if_ratio([link.latency]) * job.link_hops
     start = job.model["collective_latency"]
 
     def here(values: Mapping[str, float]) -> dict[str, Any]:
         return {
-            "start": start + max(values["start"] - own["start"], 0.0),
+            "start": start + max(values["start"] - kernels["start"], 0.0),
             "hop": values["hop"] * late,
             "share": values["share"] * rate,
         }
 
     runtime = facts()["captured"]["all_reduce"][0]
-    near = here(own) if job.switches["graph"] and kind == "all_reduce" else None
+    near = here(kernels) if job.switches["graph"] and kind == "all_reduce" else None
     return form_of(link.id, link.bandwidth.si, runtime, near, here(ring), beyond(job))

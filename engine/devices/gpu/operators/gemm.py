@@ -83,21 +83,21 @@ SPAN = STRIDE // LANES  # parts side by side of which `spans` finds the least an
 
 
 @kernel
-def menu_of(g, m, n, k, inputs, weights, missed, hit, machine, form, menu):
+def menu_of(g, m, n, k, inputs, weights, misses, hit, machine, form, menu):
     """Ways to ``g`` products ``(m, k) x (k, n)`` of so many bytes: fills ``menu`` (MOST, MENU), returns how many.
 
-    Tiles and splits: what of a part's data they depend on is its units and its L2. ``missed`` are bytes of inputs and
+    Tiles and splits: what of a part's data they depend on is its units and its L2. ``misses`` are bytes of inputs and
     outputs that the L2 does not hold, ``hit`` is the share of the weights that it does. Of `LANES` products side by
     side every entry is as many; a way that one of them lacks takes it forever.
     """
     units, room = machine[S.UNITS], machine[S.L2_SHARE] * machine[S.L2]
-    missed = missed + weights * (1.0 - hit)
-    most, count = smaller(form[MOST_SPLITS], k / _LEAST_K), 0
+    misses = misses + weights * (1.0 - hit)
+    limit, count = smaller(form[MOST_SPLITS], k / _LEAST_K), 0
     for t in range(TILES.shape[0]):
         rows, columns = alike(m, TILES[t, 0]), alike(n, TILES[t, 1])
-        barred = at_least(rows, 2.0 * m) if TILES[t, 0] > 64.0 else 0
-        barred |= at_least(columns, 2.0 * n) if TILES[t, 1] > 64.0 else 0
-        if barred == ALL:
+        excess = at_least(rows, 2.0 * m) if TILES[t, 0] > 64.0 else 0
+        excess |= at_least(columns, 2.0 * n) if TILES[t, 1] > 64.0 else 0
+        if excess == ALL:
             continue
         if form[SIDE] > 16.0:
             rows, columns = larger(rows, form[SIDE]), larger(columns, form[SIDE])
@@ -108,19 +108,19 @@ def menu_of(g, m, n, k, inputs, weights, missed, hit, machine, form, menu):
         high = smaller(down, root(units * columns / rows))
         wide = smaller(across, larger(1.0, units / larger(high, 1.0)))
         high = smaller(down, larger(1.0, units / wide))
-        far, more, higher = missed, above(across, wide), above(down, high)
-        if more:
+        far, wider, higher = misses, above(across, wide), above(down, high)
+        if wider:
             read = hit_share(inputs + wide * columns * k * form[WEIGHT_BYTES], room)
-            far = chosen(more, far + inputs * (across / wide - 1.0) * (1.0 - read), far)
+            far = chosen(wider, far + inputs * (across / wide - 1.0) * (1.0 - read), far)
         if higher:
             read = hit_share(weights + high * rows * k * form[IN_BYTES], room)
             far = chosen(higher, far + weights * (down / high - 1.0) * (1.0 - read), far)
         tiles = g * down * across
         split = alike(tiles, 1.0)
         for turn in range(3):  # whole, then as many parts of k as fill the units once, or twice
-            lacking = barred
+            lacking = excess
             if turn > 0:
-                split = larger(smaller(rounded_down(turn * units / tiles), most), 1.0)
+                split = larger(smaller(rounded_down(turn * units / tiles), limit), 1.0)
                 lacking |= above(2.0, split)
                 if lacking == ALL:
                     continue
@@ -140,7 +140,7 @@ def menu_of(g, m, n, k, inputs, weights, missed, hit, machine, form, menu):
 
 
 @kernel
-def thinned(menu, count):
+def thin(menu, count):
     """Leaves out of a menu what takes no less of anything than a way before it, so never wins; how many stay."""
     size = 0
     for c in range(count):
@@ -160,55 +160,55 @@ def thinned(menu, count):
 
 
 @kernel
-def follow(block, machine, more, places):
-    """Fills the rows `PER` from ``more`` on, of parts whose `slots.MACHINE` begins at the row ``machine``."""
+def follow(block, machine, row, places):
+    """Fills the rows `PER` from ``row`` on, of parts whose `slots.MACHINE` begins at the row ``machine``."""
     for at in range(0, places, LANES):
         feed, units = load(block, (machine + S.FEED) * STRIDE + at), load(block, (machine + S.UNITS) * STRIDE + at)
         bus = load(block, (machine + S.BANDWIDTH) * STRIDE + at) * load(block, (machine + S.DRAM_SHARE) * STRIDE + at)
-        store(block, (more + _BUS) * STRIDE + at, bus)
-        store(block, (more + _PER_BUS) * STRIDE + at, 1.0 / bus)
-        store(block, (more + _PER_FEED) * STRIDE + at, 1.0 / feed)
-        store(block, (more + _PER_STORE) * STRIDE + at, 1.0 / load(block, (machine + S.STORE) * STRIDE + at))
-        store(block, (more + _PER_JOIN) * STRIDE + at, 1.0 / (units * feed))
+        store(block, (row + _BUS) * STRIDE + at, bus)
+        store(block, (row + _PER_BUS) * STRIDE + at, 1.0 / bus)
+        store(block, (row + _PER_FEED) * STRIDE + at, 1.0 / feed)
+        store(block, (row + _PER_STORE) * STRIDE + at, 1.0 / load(block, (machine + S.STORE) * STRIDE + at))
+        store(block, (row + _PER_JOIN) * STRIDE + at, 1.0 / (units * feed))
 
 
 @kernel
-def _terms(way, flops, rates, drawn):
+def _terms(way, flops, rates, draw4):
     """Of a way on the menu, of as many lanes as ``flops``: seconds computing, being fed and of DRAM, the fourth power
     of what they overlap in with a power limit's, and seconds that do not overlap."""
     computes, per_fed, widen_s, per_bus, step, per_stored, start, per_joined, _ = rates
     compute, dram = entry(flops, way, _COMPUTE) * computes, entry(flops, way, _FAR) * per_bus
     feed = entry(flops, way, _FEEDS) * per_fed + entry(flops, way, _WIDENS) * widen_s
-    rest = entry(flops, way, _DEEPS) * step + entry(flops, way, _STORES) * per_stored
-    rest = rest + (entry(flops, way, _JOINS) * start + entry(flops, way, _PARTS) * per_joined)
+    tail = entry(flops, way, _DEEPS) * step + entry(flops, way, _STORES) * per_stored
+    tail = tail + (entry(flops, way, _JOINS) * start + entry(flops, way, _PARTS) * per_joined)
     a, b, c = compute * compute, feed * feed, dram * dram
-    return compute, feed, dram, a * a + b * b + c * c + drawn, rest
+    return compute, feed, dram, a * a + b * b + c * c + draw4, tail
 
 
 @kernel
-def _rates(block, at, machine, form, more):
+def _rates(block, at, machine, form, row):
     """What a way is multiplied by at `LANES` parts, and behind it what a FLOP takes at their power limit."""
     return (
         load(block, (form + FLOP_S) * STRIDE + at) * load(block, (machine + S.UNITS) * STRIDE + at),
-        load(block, (more + _PER_FEED) * STRIDE + at),
+        load(block, (row + _PER_FEED) * STRIDE + at),
         load(block, (form + WIDEN_S) * STRIDE + at),
-        load(block, (more + _PER_BUS) * STRIDE + at),
+        load(block, (row + _PER_BUS) * STRIDE + at),
         load(block, (machine + S.STEP) * STRIDE + at),
-        load(block, (more + _PER_STORE) * STRIDE + at),
+        load(block, (row + _PER_STORE) * STRIDE + at),
         load(block, (machine + S.START) * STRIDE + at),
-        load(block, (more + _PER_JOIN) * STRIDE + at),
+        load(block, (row + _PER_JOIN) * STRIDE + at),
         load(block, (form + DRAW_S) * STRIDE + at),
     )
 
 
 @kernel
-def spans(block, places, machine, form, more, ends):
+def spans(block, places, machine, form, row, ends):
     """The least and the largest rates of every `SPAN` parts of a block: fills ``ends`` (2, RATES * LANES)."""
     rates = np.empty(RATES * LANES)
     for at in range(0, places, LANES):
-        each = _rates(block, at, machine, form, more)
+        values = _rates(block, at, machine, form, row)
         for r in range(RATES):
-            store(rates, r * LANES, each[r])
+            store(rates, r * LANES, values[r])
             low = high = rates[r * LANES]
             for lane in range(1, LANES):
                 low, high = min(low, rates[r * LANES + lane]), max(high, rates[r * LANES + lane])
@@ -218,70 +218,70 @@ def spans(block, places, machine, form, more, ends):
 
 
 @kernel
-def in_question(menu, count, flops, ends, used, guess, ways):
+def in_question(menu, count, flops, ends, bits, guess, ways):
     """Ways on a menu that may be the fastest at some part of `spans`: fills ``ways`` (MOST, 2), returns how many.
 
-    Of each its place on the menu and a bit for each of the ``used`` spans where its least time is no more than what
+    Of each its place on the menu and a bit for each of the ``bits`` spans where its least time is no more than what
     the ``guess`` takes at most: at higher rates no term takes less.
     """
-    least, most, size = loads(ends[0], 0, LANES, RATES), loads(ends[1], 0, LANES, RATES), 0
-    draw, drawn = flops * least[8], flops * most[8]
-    draw, drawn = draw * draw, drawn * drawn
-    _, _, _, fourth, rest = _terms(menu[guess], flops, most, drawn * drawn)
-    limit = (root(root(fourth)) + rest) * SLACK
+    low, high, size = loads(ends[0], 0, LANES, RATES), loads(ends[1], 0, LANES, RATES), 0
+    draw, high_draw = flops * low[8], flops * high[8]
+    draw, high_draw = draw * draw, high_draw * high_draw
+    _, _, _, fourth, tail = _terms(menu[guess], flops, high, high_draw * high_draw)
+    limit = (root(root(fourth)) + tail) * SLACK
     for c in range(count):
-        _, _, _, fourth, rest = _terms(menu[c], flops, least, draw * draw)
-        left = limit - rest
-        room = left * left
-        beaten = above(0.0, left) | above(fourth, room * room)
-        if used & ~beaten:
-            ways[size, 0], ways[size, 1] = c, used & ~beaten
+        _, _, _, fourth, tail = _terms(menu[c], flops, low, draw * draw)
+        margin = limit - tail
+        room = margin * margin
+        beaten = above(0.0, margin) | above(fourth, room * room)
+        if bits & ~beaten:
+            ways[size, 0], ways[size, 1] = c, bits & ~beaten
             size += 1
     return size
 
 
 @kernel
-def best_of(menu, count, flops, block, at, machine, form, more, ways, span, guess, fastest):
+def best_of(menu, count, flops, block, at, machine, form, row, ways, span, guess, fastest):
     """The fastest way on a menu at the `LANES` parts from a place of ``block`` on; fills ``fastest`` (RESULTS * LANES).
 
     The menu is one for all of them or has as many lanes, as ``flops`` has. Tried are ``count`` of ``ways``, as
     `in_question` has them, that have the bit ``span``.
 
-    Rows of a part, of a format and of `PER` begin at ``machine``, ``form`` and ``more``. Found: seconds that compute
+    Rows of a part, of a format and of `PER` begin at ``machine``, ``form`` and ``row``. Found: seconds that compute
     and streams overlap in, seconds behind them, bytes of DRAM, and what of `slots.REGIMES` is the largest term. Of
     equal ways the first. ``guess`` is one that may be good, -1: none; returns the way that the first part takes.
     Estimate.
     """
-    rates = _rates(block, at, machine, form, more)
+    rates = _rates(block, at, machine, form, row)
     draw = flops * rates[8]
-    drawn = draw * draw
-    drawn = drawn * drawn
+    draw4 = draw * draw
+    draw4 = draw4 * draw4
     best, limit, way = spread(np.inf), spread(np.inf), 0
     if guess >= 0:
-        _, _, _, fourth, rest = _terms(menu[guess], flops, rates, drawn)
-        limit = root(root(fourth)) + rest
+        _, _, _, fourth, tail = _terms(menu[guess], flops, rates, draw4)
+        limit = root(root(fourth)) + tail
     for i in range(count):
         c = ways[i, 0]
         if ways[i, 1] & span == 0:
             continue
-        compute, feed, dram, fourth, rest = _terms(menu[c], flops, rates, drawn)
-        left = limit * SLACK - rest  # first whether it may be the best at all, without a root
-        room = left * left
-        if at_least(left, 0.0) & at_least(room * room, fourth) == 0:
+        compute, feed, dram, fourth, tail = _terms(menu[c], flops, rates, draw4)
+        margin = limit * SLACK - tail  # first whether it may be the best at all, without a root
+        room = margin * margin
+        if at_least(margin, 0.0) & at_least(room * room, fourth) == 0:
             continue
         busy = root(root(fourth))
-        total = busy + rest
-        less = above(best, total)
-        if less == 0:
+        total = busy + tail
+        better = above(best, total)
+        if better == 0:
             continue
-        if less & 1:
+        if better & 1:
             way = c
         best, limit = smaller(best, total), smaller(limit, total)
-        which = regime(compute, feed, dram, draw, 0.0)
-        store(fastest, BUSY_S * LANES, chosen(less, busy, load(fastest, BUSY_S * LANES)))
-        store(fastest, REST_S * LANES, chosen(less, rest, load(fastest, REST_S * LANES)))
-        store(fastest, MISSED * LANES, chosen(less, entry(flops, menu[c], _FAR), load(fastest, MISSED * LANES)))
-        store(fastest, LARGEST * LANES, chosen(less, which, load(fastest, LARGEST * LANES)))
+        index = regime(compute, feed, dram, draw, 0.0)
+        store(fastest, BUSY_S * LANES, chosen(better, busy, load(fastest, BUSY_S * LANES)))
+        store(fastest, REST_S * LANES, chosen(better, tail, load(fastest, REST_S * LANES)))
+        store(fastest, MISSED * LANES, chosen(better, entry(flops, menu[c], _FAR), load(fastest, MISSED * LANES)))
+        store(fastest, LARGEST * LANES, chosen(better, index, load(fastest, LARGEST * LANES)))
     return way
 
 
@@ -295,23 +295,23 @@ def product_seconds(m, n, k, layers, machine, form, block, menu, ways, guess, be
     weights, inputs, outputs = n * k * form[WEIGHT_BYTES], m * k * form[IN_BYTES], m * n * form[OUT_BYTES]
     room = machine[S.L2_SHARE] * machine[S.L2]
     hit = 0.0 if layers == 0.0 else hit_share(layers * weights + inputs + outputs, room)
-    missed = (inputs + outputs) * (1.0 - hit_share(inputs + weights + outputs, room))
-    count = menu_of(1.0, m, n, k, inputs, weights, missed, hit, machine, form, menu)
+    misses = (inputs + outputs) * (1.0 - hit_share(inputs + weights + outputs, room))
+    count = menu_of(1.0, m, n, k, inputs, weights, misses, hit, machine, form, menu)
     form_row = len(S.MACHINE)
     flops = 2.0 * m * n * k
-    more, guess = form_row + len(FORMAT), min(guess, count - 1)
-    way = best_of(menu, count, flops, block, 0, 0, form_row, more, ways, ALL, guess, best)
-    busy, rest = best[BUSY_S * LANES], best[REST_S * LANES]
+    row, guess = form_row + len(FORMAT), min(guess, count - 1)
+    way = best_of(menu, count, flops, block, 0, 0, form_row, row, ways, ALL, guess, best)
+    busy, tail = best[BUSY_S * LANES], best[REST_S * LANES]
     quantise = form[QUANTISE_S] + 2.0 * m * k * form[QUANTISE_BYTE_S]
-    total = busy + rest + machine[S.START] + quantise
+    total = busy + tail + machine[S.START] + quantise
     if layers == 0.0:  # inputs and results may still be in the L2
         roof = weights + max(inputs + outputs - machine[S.L2], 0.0)
     else:
         roof = max(layers * weights + inputs + outputs - machine[S.L2], 0.0) / layers
     roof /= machine[S.BANDWIDTH]
     arithmetic = 2.0 * m * n * k * form[FLOP_S]
-    which = best[LARGEST * LANES] if busy > rest + machine[S.START] + quantise else 0.0
-    answer(total, which, arithmetic, roof, out)
+    index = best[LARGEST * LANES] if busy > tail + machine[S.START] + quantise else 0.0
+    answer(total, index, arithmetic, roof, out)
     return way
 
 

@@ -53,20 +53,20 @@ def constants_of(part: Part, kind: str, format: str, runtime: str, trial: Mappin
     """
     if trial is not None:
         return trial["kind"]
-    table = fitted()[part.generation].get(kind, {}).get(format) or _widened(part.generation, kind, format)
+    table = fitted()[part.generation].get(kind, {}).get(format) or _weight_only(part.generation, kind, format)
     if table is None:
         raise NoModel(f"no {kind} in {format} was measured on generation {part.generation}")
     return table[_nearest(table, runtime)]
 
 
-def _widened(generation: str, kind: str, format: str) -> Mapping[str, Any] | None:
+def _weight_only(generation: str, kind: str, format: str) -> Mapping[str, Any] | None:
     """Products of weights that alone are narrow, where none were measured on a generation: its own 16-bit arithmetic,
     weights widened as fast a unit as on another one. None where there are none. An assumption, without a band."""
     formats = (table[kind][format] for table in fitted().values() if format in table.get(kind, {}))
-    other, own = next(formats, None), fitted()[generation].get(kind, {}).get("bfloat16")
-    if kind != "gemm" or other is None or own is None or not format.endswith("_wo"):
+    donor, base = next(formats, None), fitted()[generation].get(kind, {}).get("bfloat16")
+    if kind != "gemm" or donor is None or base is None or not format.endswith("_wo"):
         return None
-    return {name: {**values, "energy": own[_nearest(own, name)]["energy"]} for name, values in other.items()}
+    return {name: {**values, "energy": base[_nearest(base, name)]["energy"]} for name, values in donor.items()}
 
 
 def _nearest(table: Mapping[str, Any], runtime: str) -> str:
@@ -78,32 +78,32 @@ def runtime_of(texts: Texts) -> str:
     """Runtime a row names, trtllm where it names none, and behind it which of its kernels: one that a host launches by
     itself, that stands in where others take no such head, or that multiplies experts in a way of its own."""
     name, kernel = texts.get("framework") or "trtllm", texts.get("kernel", "")
-    own = next((called for part, called in facts()["kernels"].items() if part in kernel), "")
-    return f"{name}-{own}" if own else name
+    suffix = next((label for part, label in facts()["kernels"].items() if part in kernel), "")
+    return f"{name}-{suffix}" if suffix else name
 
 
 def expert_kernel(part: Part, texts: Texts) -> str:
     """Kernel of experts whose constants a row takes: the one it names, else the one its runtime picks on that part."""
     runtime = runtime_of(texts)
-    known = fitted()[part.generation].get("moe", {}).get(format_named(texts["dtype"]), {})
+    kernels = fitted()[part.generation].get("moe", {}).get(format_named(texts["dtype"]), {})
     if not texts.get("kernel"):
-        runtime = picked(known, runtime)
-    return _nearest(known, runtime) if known else runtime
+        runtime = pick_kernel(kernels, runtime)
+    return _nearest(kernels, runtime) if kernels else runtime
 
 
-def picked(known: Mapping[str, Any], runtime: str) -> str:
-    """Kernel of experts that a runtime picks of those ``known`` in a format; the runtime itself where it has none."""
-    return next((name for pick in facts()["expert_picks"] if (name := f"{runtime}-{pick}") in known), runtime)
+def pick_kernel(kernels: Mapping[str, Any], runtime: str) -> str:
+    """Kernel of experts that a runtime picks of those ``kernels`` in a format; the runtime itself where it has none."""
+    return next((name for pick in facts()["expert_picks"] if (name := f"{runtime}-{pick}") in kernels), runtime)
 
 
 def format_key(kind: Kind, texts: Texts) -> str:
     """Format under which a row's constants and band stand: two joined where arithmetic and cache differ."""
     try:
-        own = format_named(texts[kind.format])
-        other = format_named(texts.get("attn_dtype") or own)
+        cache = format_named(texts[kind.format])
+        compute = format_named(texts.get("attn_dtype") or cache)
     except NoModel:
         return f"{texts[kind.format]}.{texts['op']}" if kind.name == "linear_attention" else texts[kind.format]
-    return own if own == other else f"{other}-{own}"
+    return cache if cache == compute else f"{compute}-{cache}"
 
 
 def _answers(rows_of: Callable[..., None], rows: int, *inputs: Any) -> np.ndarray:
@@ -161,15 +161,15 @@ def _decode(kind: str, row: float, pair_flops: float) -> Model:
         constants = _constants_of(kind, part, format, runtime, trial)
         runtime = runtime if trial else _nearest(fitted()[part.generation][kind][format], runtime)
         peak = peak_of(part, format if facts()["formats"][format]["peak"] in part.peak else "bfloat16")
-        own, way = constants, decode_way(part.generation, format, runtime)
+        head_fit, way = constants, decode_way(part.generation, format, runtime)
         if row > 0.0:  # latent rows fill a unit's memory
             parts = 1.0 if texts.get("version") in facts()["unsplit_mla"] else np.inf
             way = decode_way("", "", "") | {"resident": 1.0, "most_parts": parts}
         elif has_own(part.generation, format, runtime):
-            own = _constants_of(
+            head_fit = _constants_of(
                 kind, part, format, f"{runtime}-own", {**trial, "kind": trial["own"]} if trial else None
             )
-        form = np.array([1.0 / peak, facts()["formats"][format]["in"], *constants, *own, *way.values()])
+        form = np.array([1.0 / peak, facts()["formats"][format]["in"], *constants, *head_fit, *way.values()])
         batch, heads = numbers["batch"], numbers["heads"]
         kv_heads = numbers.get("kv_heads", np.ones_like(heads))
         window = numbers.get("window", np.zeros_like(heads))
@@ -188,12 +188,12 @@ def prefill_tile(generation: str | None) -> float:
     return float(facts()["prefill_tiles"].get(generation, 128))
 
 
-def prefill_heads(generation: str, mixed: str) -> tuple[float, float]:
+def prefill_heads(generation: str, formats: str) -> tuple[float, float]:
     """Least and largest width of a head that a generation's prompt kernels take in formats of arithmetic and cache. [-]
 
     A count.
     """
-    return tuple(facts()["prefill_heads"].get(f"{generation} {mixed}", (0.0, np.inf)))
+    return tuple(facts()["prefill_heads"].get(f"{generation} {formats}", (0.0, np.inf)))
 
 
 def _prefill(kind: str, column: str, widths: tuple[float, float], causal: bool) -> Model:
@@ -201,15 +201,15 @@ def _prefill(kind: str, column: str, widths: tuple[float, float], causal: bool) 
 
     def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
         format, runtime = format_named(texts[column]), runtime_of(texts)
-        mixed = format_named(texts.get("attn_dtype") or format) + "-" + format
-        known = trial is None and mixed in fitted()[part.generation].get(kind, {})
-        constants = _constants_of(kind, part, mixed if known else format, runtime, trial)
+        formats = format_named(texts.get("attn_dtype") or format) + "-" + format
+        direct = trial is None and formats in fitted()[part.generation].get(kind, {})
+        constants = _constants_of(kind, part, formats if direct else format, runtime, trial)
         batch, heads = numbers["batch"], numbers["heads"]
         kv_heads, window = numbers.get("kv_heads", heads), numbers.get("window", np.zeros_like(heads))
         qk, v = (np.full_like(heads, width) if width else numbers["head_dim"] for width in widths)
         out, rig, length = np.zeros((batch.shape[0], ANSWER)), machine(part, trial), numbers["seq_len"]
-        least, most = prefill_heads(part.generation, mixed)
-        has = (qk >= least) & (qk <= most)
+        low, high = prefill_heads(part.generation, formats)
+        has = (qk >= low) & (qk <= high)
         tile = prefill_tile(part.generation)
         way = f"{part.generation} {runtime}" in facts()["prefill_packs"], causal and runtime in facts()["prefill_pages"]
         for rows, runs_in in ((has, format), (~has, "bfloat16")):
@@ -245,41 +245,41 @@ def _moe(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[
 def _mla_bmm(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
     format, runtime = format_named(texts["dtype"]), runtime_of(texts)
     constants = _constants_of("mla_bmm", part, format, runtime, trial)
-    known = facts()["formats"]
+    formats = facts()["formats"]
     rig = machine(part, trial)
-    own = 0.0, *(rig[MACHINE.index(name)] for name in ("block", "step", "dram_share"))
-    form = np.array([1.0 / peak_of(part, format), known[format]["in"], known[format]["weight"], *constants, *own])
-    n, k = _chosen("op", texts["op"], facts()["mla_products"])
+    tail = 0.0, *(rig[MACHINE.index(name)] for name in ("block", "step", "dram_share"))
+    form = np.array([1.0 / peak_of(part, format), formats[format]["in"], formats[format]["weight"], *constants, *tail])
+    n, k = _choice("op", texts["op"], facts()["mla_products"])
     tokens, heads = numbers["tokens"], numbers["heads"]
     return _answers(moe.batched_rows, len(tokens), tokens, heads, n, k, cold, rig, form)
 
 
-def _chosen(name: str, value: str, known: Mapping[str, Any]) -> Any:
-    if value not in known:
-        raise NoModel(f"{name} {value[:40]!r} is unknown: {', '.join(known)} are known")
-    return known[value]
+def _choice(name: str, value: str, options: Mapping[str, Any]) -> Any:
+    if value not in options:
+        raise NoModel(f"{name} {value[:40]!r} is unknown: {', '.join(options)} are known")
+    return options[value]
 
 
 def _collective(kind: str, op: str | None) -> Model:
     """Model of a kind whose rows are all one operation, or name it."""
 
     def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
-        chosen = op or texts["op"]
-        code = _chosen("op", chosen, OPS)
+        name = op or texts["op"]
+        code = _choice("op", name, OPS)
         key = texts[KINDS[kind].format]
         if part.wire <= 0.0:
             raise NoModel(f"{part.id} has no wire to its peers in the catalog")
         runtime = runtime_of(texts)
         part = replace(part, generation=facts()["wires"].get(part.link, {}).get("as", part.generation))
-        own, key = None, format_named(key) if kind == "all_reduce" else key
+        kernels, key = None, format_named(key) if kind == "all_reduce" else key
         ring = constants_of(part, kind, key, runtime, trial)
         if kind == "all_reduce":
-            own, ring = ring, constants_of(part, "collectives", "all_reduce", "nccl")
+            kernels, ring = ring, constants_of(part, "collectives", "all_reduce", "nccl")
         size = numbers["bytes"]
         gpus = numbers.get("gpus", np.full_like(size, 2.0))
         if gpus.max() > part.beyond[0] and not np.isfinite(part.beyond[1]):
             raise NoModel(f"gpus is {gpus.max():g}: {part.id} joins {part.beyond[0]:g} and names no wire between nodes")
-        form = np.array(collective.form_of(part.link, part.wire, runtime, own, ring, part.beyond))
+        form = np.array(collective.form_of(part.link, part.wire, runtime, kernels, ring, part.beyond))
         return _answers(collective.collective_rows, len(size), code, gpus, size, form)
 
     return model
@@ -290,7 +290,7 @@ def _stream(kind: str, fact: str, sides: tuple[str, str], scale: float) -> Model
 
     def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
         form = np.array(_constants_of(kind, part, texts["op"], runtime_of(texts), trial))
-        size = scale * _chosen("op", texts["op"], facts()[fact]) * numbers[sides[0]] * numbers[sides[1]]
+        size = scale * _choice("op", texts["op"], facts()[fact]) * numbers[sides[0]] * numbers[sides[1]]
         return _answers(stream.stream_rows, len(size), size, machine(part, trial), form)
 
     return model
@@ -309,15 +309,15 @@ def _recurrence(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: M
         channels = keys
         if texts["op"] == "mamba2":
             channels = numbers["nheads"] * numbers["head_dim"] + 2.0 * numbers["n_groups"] * numbers["d_state"]
-        moved, state = numbers["tokens"] * channels * 4.0, numbers["batch"] * channels
+        traffic, state = numbers["tokens"] * channels * 4.0, numbers["batch"] * channels
     else:
         state = numbers["batch"] * values * numbers["head_k_dim"]
-        moved = numbers["tokens"] * (keys + values) * 4.0 + state * 8.0
+        traffic = numbers["tokens"] * (keys + values) * 4.0 + state * 8.0
         if "chunk" in texts["kernel"]:  # heads share the units, chunks of a head come one after another
-            moved += (_WRITTEN - 1.0) * numbers["tokens"] * values * 4.0
-            shared = np.maximum(numbers["batch"] * numbers["num_v_heads"] / part.units, _ALONE)
-            state = shared * np.ceil(numbers["seq_len"] / 64.0)
-    return _answers(stream.recurrent_rows, len(moved), moved, state, machine(part, trial), form)
+            traffic += (_WRITTEN - 1.0) * numbers["tokens"] * values * 4.0
+            waves = np.maximum(numbers["batch"] * numbers["num_v_heads"] / part.units, _ALONE)
+            state = waves * np.ceil(numbers["seq_len"] / 64.0)
+    return _answers(stream.recurrent_rows, len(traffic), traffic, state, machine(part, trial), form)
 
 
 _MODELS: dict[str, Model] = {

@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.devices.gpu.operators import slots as S
 from engine.devices.gpu.operators.gemm import TILES
-from engine.devices.gpu.operators.terms import answer, hit_share, overlapped, regime
+from engine.devices.gpu.operators.terms import answer, hit_share, overlap, regime
 from engine.kernels.ir.doubles import ALL, above, alike, at_least, chosen, entry, larger, rounded_up
 from engine.kernels.jit import kernel
 
@@ -30,13 +30,13 @@ def expert_loads(tokens, topk, experts, ranks, exponent, counts, loads):
     ``exponent`` 0 deals tokens evenly; above 1, expert loads are quantiles of a density ``x ** -exponent`` between 1
     and the number of tokens, scaled to what is routed, and the rank holds the largest.
     """
-    routed = tokens * topk
+    assignments = tokens * topk
     local = experts / ranks
     for c in range(CLASSES):
         counts[c], loads[c] = 0.0, 0.0
     if exponent <= 0.0:
-        active = min(experts, routed)
-        counts[0], loads[0] = max(1.0, active / ranks), routed / active
+        active = min(experts, assignments)
+        counts[0], loads[0] = max(1.0, active / ranks), assignments / active
         return counts[0] * loads[0]
     reach = max(0.8 * tokens, 2.0)
     far = reach ** (1.0 - exponent)
@@ -44,25 +44,25 @@ def expert_loads(tokens, topk, experts, ranks, exponent, counts, loads):
         mean = np.log(reach) / (1.0 - far)
     else:
         mean = (exponent - 1.0) / (exponent - 2.0) * (1.0 - reach * far) / (1.0 - far)
-    scale = routed / (experts * mean)
+    scale = assignments / (experts * mean)
     top = min(tokens, max(reach * scale, 1.0))  # what has all others wait has a token
-    rest = max(local - 1.0, 0.0) if ranks > 1.0 else local
+    remainder = max(local - 1.0, 0.0) if ranks > 1.0 else local
     # loads are whole: below half a token none, and what rounding leaves over goes to any expert, a token each
     none = min(max((1.0 - max(0.5 / scale, 1.0) ** (1.0 - exponent)) / (1.0 - far), 0.0), 1.0)
     mean = 0.0
     for c in range(CLASSES):
         u = none + (1.0 - none) * (c + 0.5) / CLASSES
         x = (1.0 + u * (far - 1.0)) ** (1.0 / (1.0 - exponent)) * scale
-        counts[c], loads[c] = rest * (1.0 - none) / CLASSES, max(min(x, tokens), 1.0)
+        counts[c], loads[c] = remainder * (1.0 - none) / CLASSES, max(min(x, tokens), 1.0)
         mean += (1.0 - none) / CLASSES * loads[c]
-    over, total = routed / experts - mean, 0.0
-    single = rest * none * min(max(over, 0.0), 1.0)
-    spare = rest * max(-over, 0.0)  # what rounding adds too much is taken from those with least
+    over, total = assignments / experts - mean, 0.0
+    single = remainder * none * min(max(over, 0.0), 1.0)
+    spare = remainder * max(-over, 0.0)  # what rounding adds too much is taken from those with least
     for c in range(CLASSES):
         loads[c] = min(loads[c] + max(over, 0.0), tokens)
-        lost = min(counts[c], spare / loads[c])
-        counts[c] -= lost
-        spare -= lost * loads[c]
+        cut = min(counts[c], spare / loads[c])
+        counts[c] -= cut
+        spare -= cut * loads[c]
     if single > 0.0:
         loads[0] = (counts[0] * loads[0] + single) / (counts[0] + single)
         counts[0] += single
@@ -97,19 +97,19 @@ def grouped_seconds(classes, counts, loads, n, k, hit, machine, form):
     ``loads``, so many ``classes``, as many lanes as ``n`` has.
     """
     units, room = machine[S.UNITS], machine[S.L2_SHARE] * machine[S.L2]
-    best, which = alike(units, np.inf), alike(units, 0.0)
+    best, index = alike(units, np.inf), alike(units, 0.0)
     active, total = alike(n, 0.0), alike(n, 0.0)
     for c in range(classes):
         active = active + entry(n, counts, c)
         total = total + entry(n, counts, c) * entry(n, loads, c)
     weights, inputs, outputs = active * n * k * form[WEIGHT_BYTES], total * k * form[IN_BYTES], total * n * 2.0
     near = hit_share(inputs + outputs, room)
-    missed = weights * (1.0 - hit) + (inputs + outputs) * (1.0 - near)
-    dram = missed / (machine[S.BANDWIDTH] * form[READ])
+    misses = weights * (1.0 - hit) + (inputs + outputs) * (1.0 - near)
+    dram = misses / (machine[S.BANDWIDTH] * form[READ])
     for t in range(TILES.shape[0]):
         rows, columns = TILES[t, 0], TILES[t, 1]
-        barred = at_least(columns, 2.0 * n) if columns > 64.0 else 0
-        if barred == ALL:
+        excess = at_least(columns, 2.0 * n) if columns > 64.0 else 0
+        if excess == ALL:
             continue
         down = alike(n, 0.0)
         for c in range(classes):
@@ -118,13 +118,13 @@ def grouped_seconds(classes, counts, loads, n, k, hit, machine, form):
         deep = rounded_up(k / _DEEP) * _DEEP
         compute = waves * 2.0 * rows * columns * deep * form[FLOP_S] * units / form[SHARE]
         feed = waves * (rows * form[IN_BYTES] + columns * form[WEIGHT_BYTES]) * deep / machine[S.FEED]
-        rest = deep * form[STEP] + waves * rows * columns * 2.0 / machine[S.STORE]
+        tail = deep * form[STEP] + waves * rows * columns * 2.0 / machine[S.STORE]
         filling = larger(waves - 1.0, 0.0) * form[BLOCK]
-        seconds = overlapped(compute, feed, dram, filling) + rest
-        less = above(best, seconds) & ~barred
-        which = chosen(less, regime(compute, feed, dram, 0.0, rest), which)
-        best = chosen(less, seconds, best)
-    return best, which
+        seconds = overlap(compute, feed, dram, filling) + tail
+        better = above(best, seconds) & ~excess
+        index = chosen(better, regime(compute, feed, dram, 0.0, tail), index)
+        best = chosen(better, seconds, best)
+    return best, index
 
 
 @kernel
@@ -141,7 +141,7 @@ def block_seconds(tokens, hidden, inter, topk, experts, tensor, ranks, gated, ex
     warm = not cold
     hit = hit_share(weights, machine[S.L2_SHARE] * machine[S.L2]) if warm else 0.0
     first, _ = grouped_seconds(CLASSES, counts, loads, width * (1.0 + gated), hidden, hit, machine, form)
-    second, which = grouped_seconds(CLASSES, counts, loads, hidden, width, hit, machine, form)
+    second, index = grouped_seconds(CLASSES, counts, loads, hidden, width, hit, machine, form)
     rows = 2.0 * form[PASSES] * tokens * hidden * (2.0 + topk)  # a rank passes over all tokens' picks, not only its own
     near = hit_share(rows, 2.0 * machine[S.L2])
     stream = machine[S.BANDWIDTH] * machine[S.DRAM_SHARE]
@@ -149,8 +149,8 @@ def block_seconds(tokens, hidden, inter, topk, experts, tensor, ranks, gated, ex
     compute = 2.0 * total * matrices * hidden * width * form[FLOP_S]
     memory = max(weights - (machine[S.L2] if warm else 0.0), 0.0) / machine[S.BANDWIDTH]
     start = form[START] + sort_seconds(tokens, form)
-    which = float(S.AT_START) if start > first + second else which
-    answer(first + second + passing + start, which, compute, memory, out)
+    index = float(S.AT_START) if start > first + second else index
+    answer(first + second + passing + start, index, compute, memory, out)
 
 
 @kernel
@@ -171,9 +171,9 @@ def batched_rows(lo, hi, tokens, heads, n, k, cold, machine, form, out):
         weights = heads[i] * n * k * form[WEIGHT_BYTES]
         rows = heads[i] * tokens[i] * (k * form[IN_BYTES] + n * 2.0)
         hit = 0.0 if cold else hit_share(weights + rows, machine[S.L2_SHARE] * machine[S.L2])
-        product, which = grouped_seconds(1, counts, loads, n, k, hit, machine, form)
+        product, index = grouped_seconds(1, counts, loads, n, k, hit, machine, form)
         passing = rows * form[PASSES] / (machine[S.BANDWIDTH] * machine[S.DRAM_SHARE])
         compute = 2.0 * heads[i] * tokens[i] * n * k * form[FLOP_S]
         memory = max(weights + rows - machine[S.L2], weights if cold else 0.0) / machine[S.BANDWIDTH]
-        which = float(S.AT_START) if form[START] > product + passing else which
-        answer(product + passing + form[START], which, compute, memory, out[i])
+        index = float(S.AT_START) if form[START] > product + passing else index
+        answer(product + passing + form[START], index, compute, memory, out[i])

@@ -65,10 +65,10 @@ def _band(kind: Kind, part: Part, texts: Mapping[str, str], regime: np.ndarray) 
     pairs = []
     for name in REGIMES:
         low, high = cell.get(name) or cell.get("all") or table.get("all") or (np.nan, np.nan)
-        wide = 1.0 if part.measured else _OUTSIDE
+        wide = 1.0 if part.is_measured else _OUTSIDE
         pairs.append((low**wide, high**wide))
-    chosen = np.array(pairs)[regime]
-    return chosen[:, 0], chosen[:, 1]
+    limits = np.array(pairs)[regime]
+    return limits[:, 0], limits[:, 1]
 
 
 def groups(columns: Sequence[Sequence[str]]) -> tuple[np.ndarray, list[tuple[str, ...]]]:

@@ -57,7 +57,7 @@ class Part:
     kin: bool = False  # whether the generation is not its own: nothing like it was measured
 
     @property
-    def measured(self) -> bool:
+    def is_measured(self) -> bool:
         """Whether the generation's constants were fitted on this very part."""
         return self.id in fitted()[self.generation]["parts"]
 
@@ -74,7 +74,7 @@ def part_of(device: Device, catalog: Catalog) -> Part:
     generation = gpu.generation if gpu is not None else None
     if gpu is None or generation is None:
         raise NoModel(f"{device.name} names no generation of GPUs, whose constants it would take")
-    own, generation = generation, facts()["kin"].get(generation, generation)
+    origin, generation = generation, facts()["kin"].get(generation, generation)
     if generation not in fitted():
         raise NoModel(
             f"{device.name}: no operators of generation {generation} were measured, only {', '.join(fitted())}"
@@ -89,7 +89,7 @@ def part_of(device: Device, catalog: Catalog) -> Part:
         peaks["bf16"] = peaks["fp16"]
     wire, name, beyond = _wires(device, catalog)
     watts = device.power.max.si
-    kin = own != generation
+    kin = origin != generation
     return Part(device.id, generation, gpu.units.si, bandwidth, max(caches), watts, peaks, wire, name, beyond, kin)
 
 
@@ -109,17 +109,17 @@ def _wires(device: Device, catalog: Catalog) -> tuple[float, str, tuple[float, f
 
 def machine(part: Part, trial: Mapping[str, Any] | None) -> np.ndarray:
     """The part as the flat record `slots.MACHINE` names, with its generation's constants or those on trial."""
-    chosen = (fitted()[part.generation] if trial is None else trial)["machine"]
-    return np.array([part.units, part.bandwidth, part.l2, *(chosen[name] for name in _CONSTANTS)], dtype=np.float64)
+    constants = (fitted()[part.generation] if trial is None else trial)["machine"]
+    return np.array([part.units, part.bandwidth, part.l2, *(constants[name] for name in _CONSTANTS)], dtype=np.float64)
 
 
 def format_named(name: str) -> str:
     """The format others write so; NoModel where there is none."""
-    known = facts()["formats"]
+    formats = facts()["formats"]
     low = name.strip().lower()
-    result = low if low in known else facts()["format_aliases"].get(low)
+    result = low if low in formats else facts()["format_aliases"].get(low)
     if result is None:
-        raise NoModel(f"format {name[:40]!r} has no operators: {', '.join(known)} are known")
+        raise NoModel(f"format {name[:40]!r} has no operators: {', '.join(formats)} are known")
     return result
 
 
@@ -130,16 +130,16 @@ def reference(id: str) -> Part:
     return part_of(catalog.device(id), catalog)
 
 
-def draw_s(energy: float, power: Any, peak: Any, measured: tuple[float, float]) -> Any:
+def draw_s(energy: float, power: Any, peak: Any, anchor: tuple[float, float]) -> Any:
     """Seconds a FLOP takes at a part's power limit. [s] An estimate.
 
-    ``energy`` [J/FLOP] is what the ``measured`` part (its power limit [W] and dense peak [FLOP/s]) draws at the clock
+    ``energy`` [J/FLOP] is what the ``anchor`` part (its power limit [W] and dense peak [FLOP/s]) draws at the clock
     it holds there, a share u0 of the clock that its peak is printed at. Dynamic power goes by the clock times the
     square of the voltage, and the voltage falls with the clock: a part with peak P then holds u with
     u^3 P energy / u0^2 = power, down to the least voltage, below which power is the clock's alone.
     """
-    watts, printed = measured
-    ratio = watts / energy / printed  # above 1 where the largest products meet no limit
+    watts, nominal = anchor
+    ratio = watts / energy / nominal  # above 1 where the largest products meet no limit
     room = power * ratio**2 / (energy * peak)
     clock = smaller(one_by_one(lambda value: value ** (1 / 3), room), room / LEAST_VOLTAGE**2)
     return 1.0 / (clock * peak)
@@ -163,11 +163,11 @@ def format_record(part: Part, format: str, constants: dict[str, float]) -> np.nd
     shape, peak = facts()["formats"][format], peak_of(part, format)
     widens = 1.5 * shape["weight"] < shape["in"]  # weights are widened in a unit on their way to its arithmetic
     of = reference(fitted()[part.generation]["parts"][0])
-    measured = of.power, of.peak[shape["peak"]]
+    anchor = of.power, of.peak[shape["peak"]]
     return np.array(
         [
             1.0 / peak,
-            draw_s(constants["energy"], part.power, peak, measured),
+            draw_s(constants["energy"], part.power, peak, anchor),
             shape["in"],
             shape["weight"],
             shape["out"],
@@ -186,7 +186,7 @@ def layers(weights: np.ndarray, l2: float, runtime: str, version: str, format: s
     if format in facts()["one_layer"]:
         return np.ones_like(weights)
     rule = facts()["runtimes"].get(runtime, {"layers": 5})
-    most = float(rule["layers"])
+    limit = float(rule["layers"])
     if version in facts()["always_all_layers"]:
-        return np.full_like(weights, most)
-    return np.clip(np.floor(l2 / weights) + 1.0 if rule.get("over") else np.ceil(l2 / weights), 1.0, most)
+        return np.full_like(weights, limit)
+    return np.clip(np.floor(l2 / weights) + 1.0 if rule.get("over") else np.ceil(l2 / weights), 1.0, limit)

@@ -35,9 +35,9 @@ class Table:
 
 def _text(path: Path) -> str:
     """Text of a .csv or .csv.xz file."""
-    opened = lzma.open if path.suffix == ".xz" else open
+    opener = lzma.open if path.suffix == ".xz" else open
     try:
-        with opened(path, "rb") as file:
+        with opener(path, "rb") as file:
             raw = file.read(_MOST + 1)
     except (lzma.LZMAError, EOFError) as error:
         raise RowsError(f"{path.name} is no readable .xz file: {str(error)[:80] or 'it ends too soon'}") from None
@@ -60,7 +60,7 @@ def read_rows(path: Path) -> Table:
     text = _text(path)
     if '"' in text:
         fields = [row for row in csv.reader(io.StringIO(text)) if row]
-        lines = [joined(row) for row in fields]
+        lines = [csv_line(row) for row in fields]
     else:
         lines = [line for line in text.splitlines() if line]
         fields = [line.split(",") for line in lines]
@@ -77,14 +77,14 @@ def read_rows(path: Path) -> Table:
     return Table(header, lines[1:], dict(zip(header, columns, strict=True)))
 
 
-def joined(row: Iterable[str]) -> str:
+def csv_line(row: Iterable[str]) -> str:
     """Fields as a line of a table."""
     out = io.StringIO()
     csv.writer(out, lineterminator="").writerow(row)
     return out.getvalue()
 
 
-def checked(
+def parse_columns(
     kind: Kind, columns: Mapping[str, Sequence[str]], device: str | None = None
 ) -> tuple[dict[str, Sequence[str]], dict[str, np.ndarray]]:
     """Columns of text and of numbers that a kind's model takes, every one of them valid.
@@ -94,21 +94,21 @@ def checked(
     RowsError
         For a column that is unknown, missing or lacks its unit, and for a number that is none or out of range.
     """
-    wanted = (*kind.shape, *kind.defaults)
-    known = tuple(dict.fromkeys(("device", *_ALWAYS, *kind.texts, *wanted, *_FIGURES)))
+    figures = (*kind.shape, *kind.defaults)
+    names = tuple(dict.fromkeys(("device", *_ALWAYS, *kind.texts, *figures, *_FIGURES)))
     for name in columns:
-        if name in known:
+        if name in names:
             continue
         unit = next((figure for figure in _FIGURES if figure.startswith(name.split("_")[0] + "_")), None)
         if unit is not None:
             raise RowsError(f"column {name[:40]!r} gives no unit this command knows: {unit} is allowed")
-        raise RowsError(f"column {name[:40]!r} is unknown to {kind.name}: {', '.join(known)} are allowed")
+        raise RowsError(f"column {name[:40]!r} is unknown to {kind.name}: {', '.join(names)} are allowed")
     rows = len(next(iter(columns.values())))
-    required = [name for name, default in kind.texts.items() if default is None] + list(kind.shape)
-    required += [] if device else ["device"]
-    for name in required:
+    mandatory = [name for name, default in kind.texts.items() if default is None] + list(kind.shape)
+    mandatory += [] if device else ["device"]
+    for name in mandatory:
         if name not in columns:
-            raise RowsError(f"column {name!r} is missing: {kind.name} needs {', '.join(required)}")
+            raise RowsError(f"column {name!r} is missing: {kind.name} needs {', '.join(mandatory)}")
     texts: dict[str, Sequence[str]] = {"device": [device] * rows} if device else {"device": columns["device"]}
     for name, default in kind.texts.items():
         texts[name] = columns[name] if name in columns else [default or ""] * rows
@@ -116,7 +116,7 @@ def checked(
         if name in columns:
             texts[name] = columns[name]
     numbers = {}
-    for name in wanted:
+    for name in figures:
         if name in columns:
             column, default = columns[name], kind.defaults.get(name)
             if default is not None:
@@ -130,9 +130,9 @@ def checked(
     return texts, numbers
 
 
-def _numbers(name: str, column: Sequence[str], least: float, whole: bool = True) -> np.ndarray:
+def _numbers(name: str, column: Sequence[str], low: float, whole: bool = True) -> np.ndarray:
     """A column as numbers; RowsError names the first that is none, too small, too large or not whole."""
-    what = f"a {'whole ' if whole else ''}number from {least:g} to {_LARGEST:g}"
+    rule = f"a {'whole ' if whole else ''}number from {low:g} to {_LARGEST:g}"
     try:
         numbers = np.array(column, dtype=np.float64)
     except ValueError:
@@ -140,14 +140,14 @@ def _numbers(name: str, column: Sequence[str], least: float, whole: bool = True)
             try:
                 float(value)
             except ValueError:
-                raise RowsError(f"row {i + 1}: {name} is {value[:40]!r}; {what} is allowed") from None
+                raise RowsError(f"row {i + 1}: {name} is {value[:40]!r}; {rule} is allowed") from None
         raise
-    good = (numbers >= least) & (numbers <= _LARGEST)
+    good = (numbers >= low) & (numbers <= _LARGEST)
     if whole:
         good &= numbers == np.floor(numbers)
     if not good.all():
         bad = int(np.argmin(good))
-        raise RowsError(f"row {bad + 1}: {name} is {column[bad][:40]}; {what} is allowed")
+        raise RowsError(f"row {bad + 1}: {name} is {column[bad][:40]}; {rule} is allowed")
     return numbers
 
 
@@ -163,8 +163,8 @@ def write_rows(path: Path, table: Table, answers: Answers) -> None:
     """Writes every row back with its answer: times in microseconds of six digits, empty where there is none."""
     seconds = answers.seconds, answers.bound, answers.low, answers.high
     times, bound, low, high = (["" if np.isnan(s) else f"{s * 1e6:.6g}" for s in column] for column in seconds)
-    reasons = [joined([answers.reasons[why]]) if why else "" for why in answers.why.tolist()]
+    reasons = [csv_line([answers.reasons[why]]) if why else "" for why in answers.why.tolist()]
     rows = zip(table.lines, times, bound, answers.bound_by.tolist(), low, high, reasons, strict=True)
     with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(",".join((joined(table.header), *ADDED)) + "\n")
+        file.write(",".join((csv_line(table.header), *ADDED)) + "\n")
         file.writelines(",".join(row) + "\n" for row in rows)

@@ -37,26 +37,26 @@ def left_share(output, passing, capacity):
 
 
 @kernel
-def overlapped(a, b, c, d):
+def overlap(a, b, c, d):
     """Seconds of four streams of work that overlap: their fourth-power norm, 1.19 times two that are equal. [s]"""
     a, b, c, d = a * a, b * b, c * c, d * d
     return root(root(a * a + b * b + c * c + d * d))
 
 
 @kernel
-def regime(compute, chip, dram, draw, rest):
+def regime(compute, chip, dram, draw, tail):
     """Which term is largest, of what overlaps or what follows it: the index of `slots.REGIMES`."""
-    most = larger(larger(compute, chip), larger(dram, draw))
-    which = chosen(at_least(draw, most), alike(most, float(S.AT_POWER)), float(S.AT_CHIP))
-    which = chosen(at_least(dram, most), float(S.AT_MEMORY), which)
-    which = chosen(at_least(compute, most), float(S.AT_COMPUTE), which)
-    return chosen(above(rest, most), float(S.AT_START), which)
+    top = larger(larger(compute, chip), larger(dram, draw))
+    index = chosen(at_least(draw, top), alike(top, float(S.AT_POWER)), float(S.AT_CHIP))
+    index = chosen(at_least(dram, top), float(S.AT_MEMORY), index)
+    index = chosen(at_least(compute, top), float(S.AT_COMPUTE), index)
+    return chosen(above(tail, top), float(S.AT_START), index)
 
 
 @kernel
-def answer(seconds, which, compute, memory, out):
+def answer(seconds, index, compute, memory, out):
     """Fills ``out`` (`slots.ANSWER`) with the seconds of an operator, at least its roofs, and what sets them. [s]"""
     out[S.BOUND] = max(compute, memory)
     out[S.BOUND_BY] = S.COMPUTE if compute > memory else S.MEMORY
     out[S.SECONDS] = max(seconds, out[S.BOUND])
-    out[S.REGIME] = which
+    out[S.REGIME] = index
