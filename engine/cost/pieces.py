@@ -213,7 +213,7 @@ def _compiled(stage: int, phase: int, fam: DeviceFamily, design: Design) -> Numb
     job, compiled = design.job(stage, phase), fam.compiled
     assert compiled is not None
     between, size = _between(design.plan.stages[stage], job, fam)
-    seconds = by_resource([*(compiled.other(job) if compiled.other else ()), *between])
+    seconds = by_resource([*(compiled.overheads(job) if compiled.overheads else ()), *between])
     return [*seconds.tolist(), link_joules(job, size), *job.sizes, *compiled.record(job)], Tables(compiled.tables(job))
 
 

@@ -144,7 +144,7 @@ class Compiled:
     apart : whether an operator's seconds follow from its own counts and the record alone, for one that runs alone or
         beside others; else all of a phase are priced at once.
     company : job -> whether its operators run beside others, of other streams or of its own.
-    other : job -> `PhaseCost.other` of `DeviceFamily.price`.
+    overheads : job -> `PhaseCost.other` of `DeviceFamily.price`.
     """
 
     record: Callable[[Job], Sequence[float]]
@@ -152,7 +152,7 @@ class Compiled:
     points: Callable[..., Any]
     apart: tuple[bool, bool] = (True, True)
     company: Callable[[Job], bool] = lambda job: job.streams > 1
-    other: Callable[[Job], tuple[tuple[str, str, float], ...]] | None = None
+    overheads: Callable[[Job], tuple[tuple[str, str, float], ...]] | None = None
 
 
 @dataclass(frozen=True)
