@@ -28,8 +28,9 @@ hypothesis.settings.load_profile("house")
 TOGETHER = {
     "reach": ("app/browser/test_accessible.py", "app/browser/test_reach.py"),  # half of the walks, with a server
     "browser": ("app/browser/",),  # the other half, with a server and a browser of its own
-    "numerics": ("reference/lab/numerics/", "app/numerics/"),  # networks trained for all of them
-    "host": ("app/kernels/", "laws/lab/", "reference/lab/host/"),  # this machine probed
+    "lab": (  # networks trained and the host probed for all of them, in one measuring process
+        *("reference/lab/numerics/", "app/numerics/", "reference/lab/host/", "laws/lab/", "app/kernels/"),
+    ),
     "choose": ("laws/choose/", "app/choose/"),  # the questions that the page offers answered
     "published": ("published/", "app/published/"),  # every claim predicted
     "architecture": ("architecture/",),  # every source parsed

@@ -55,12 +55,12 @@ def _spin(steps, seed):
     return x
 
 
-def _last_level(roofline: MeasuredRoofline) -> float:
+def _last_level(roofline: MeasuredRoofline, prober: Prober) -> float:
     """Largest eighth of the last-level cache that reads nearer its rate than DRAM's. [B]"""
     middle = (roofline.l3 * roofline.dram) ** 0.5
     for eighths in (8, 6, 4, 3, 2):
         size = roofline.caches.l3 * eighths // 8
-        if stream_read(size, 0.005, rounds=3) >= middle:
+        if stream_read(size, 0.005, rounds=3, data=prober.words[: size // 4]) >= middle:
             return float(size)
     return float(max(roofline.caches.l3 // 8, roofline.caches.l2))
 
@@ -164,7 +164,7 @@ def probe_profile(roofline: MeasuredRoofline, prober: Prober) -> dict[str, float
         "row": max(1.0, (_time(bags) + _time(single) - 2.0 * call) / 2.0 * clock / 2560),
         "hash": max(0.1, (_time(ids) - call) * clock / (512 * 26)),
         "popcount": bits.flops / _time(bits),
-        "resident": _last_level(roofline),
+        "resident": _last_level(roofline, prober),
         "near_stream": near,
         "far_stream": far,
     }
