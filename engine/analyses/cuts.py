@@ -7,6 +7,7 @@ is what the assembly of `evaluate` prices, so the best of all cuts is the best o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -188,10 +189,8 @@ def split_points(scenario: Scenario, first_format: str | None = None, goal: Goal
             every = sorted({*every, *parts.after_each(parts.busy), *idle})
     points = []
     for cuts in every:
-        try:
+        with suppress(Unsupported):
             points.append(_point(price_cuts(bound, formats, cuts)))
-        except Unsupported:
-            continue
     if not points:
         names = " and ".join(device.name for device in devices)
         raise Unsupported(

@@ -86,7 +86,9 @@ class Knob:
     @property
     def range_text(self) -> str:
         """What it may be, in words."""
-        return ", ".join(map(str, self.values)) if self.limits is None else f"{self.limits[0]} to {self.limits[1]}"
+        first, last = self.limits or (self.values[0], self.values[-1])
+        every = self.limits is not None or len(self.values) == last - first + 1 > 2
+        return f"{first} to {last}" if every else ", ".join(map(str, self.values))
 
 
 @dataclass(frozen=True)

@@ -176,10 +176,10 @@ def test_one_thread_a_core_is_what_was_before_to_the_bit():
     [
         ({"streams": 57, "threads_per_core": 2}, "^streams is 57: Xeon Platinum 8280L runs at most 56 at once$"),
         ({"streams": 29}, "^streams is 29: Xeon Platinum 8280L runs at most 28 at once$"),
-        ({"tile": (57,), "threads_per_core": 2}, "^tile.threads is 57: .* 56 are allowed$"),
-        ({"tile": (29,)}, "^tile.threads is 29: .* 28 are allowed$"),
+        ({"tile": (57,), "threads_per_core": 2}, "^tile.threads is 57: 1 to 56 are allowed$"),
+        ({"tile": (29,)}, "^tile.threads is 29: 1 to 28 are allowed$"),
         ({"inter_op_threads": 2, "streams": 15}, "^streams is 15: Xeon Platinum 8280L runs at most 14 at once$"),
-        ({"inter_op_threads": 2, "tile": (15,)}, "^tile.threads is 15: .* 14 are allowed$"),
+        ({"inter_op_threads": 2, "tile": (15,)}, "^tile.threads is 15: 1 to 14 are allowed$"),
         ({"inter_op_threads": 57}, "^inter_op_threads is 57; allowed: 1, 2, 3, 4, 6, 8$"),
         (
             {"inter_op_threads": 2, "threads_per_core": 2},
