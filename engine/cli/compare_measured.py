@@ -16,7 +16,7 @@ from engine.published.measured.compare import (
     groups,
     predict,
     read_measured,
-    reasons_of,
+    reasons,
     spread,
     write_back,
 )
@@ -41,7 +41,7 @@ def compare_measured(args: argparse.Namespace) -> Answer:
         with beside(args.out) as fresh:
             write_back(fresh, measured)
     predicted = [row for row in measured.rows if row.predicted]
-    why = reasons_of(measured.rows)
+    why = reasons(measured.rows)
     if not predicted:
         reason, count = why.most_common(1)[0]
         raise ScenarioError(

@@ -62,7 +62,7 @@ class ChunkResult:
     number: np.ndarray
     values: np.ndarray  # (objectives, n)
     best: Best
-    drawn: Priced | None = None  # the cloud's designs
+    cloud: Priced | None = None  # the cloud's designs
 
 
 def best(k: int, number: np.ndarray, values: np.ndarray) -> Best:
@@ -89,7 +89,7 @@ def price_chunk(
         values, bad, unfit = block.fill(lo, n, names)
         cloud = block.fill(0, len(picks), FIGURES, picks) if len(picks) else None
     result = thin(values, bad, unfit, lambda at: block.numbers(at + lo), block.space, top, killers, cutoff)
-    return replace(result, drawn=cloud)
+    return replace(result, cloud=cloud)
 
 
 def thin(
@@ -166,13 +166,13 @@ class _Cloud:
     def take(self, chunk: ChunkResult) -> None:
         """Figures of those that lie in a chunk."""
         index = self.waiting.popleft()
-        if chunk.drawn is not None:
-            values, bad, unfit = chunk.drawn
+        if chunk.cloud is not None:
+            values, bad, unfit = chunk.cloud
             values[:, bad] = np.nan
             self.figures[:, index], self.state[index] = values, np.where(bad, _REFUSED, unfit)
 
     @property
-    def reached(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def points(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Numbers, figures and states of those whose chunk was done. [SI]"""
         mask = self.state != _NOT_DRAWN
         return self.numbers[mask], self.figures[:, mask], self.state[mask]
@@ -219,7 +219,7 @@ class _Archive:
         signs = np.array([[o.sign] for o in space.objectives])
         front = Front(space, self.number[order], self.values[:, order] * signs)
         top = Front(space, self.best[0], self.best[1] * signs)
-        result = SweepResult(space, front, top, *self.cloud.reached, self.counts, seconds, setup_s)
+        result = SweepResult(space, front, top, *self.cloud.points, self.counts, seconds, setup_s)
         result.check_objectives()
         return result
 

@@ -8,7 +8,7 @@ from app.shared import formats as fmt
 from app.shared.figures.heat import heat
 from app.shared.widgets.choices import choose, switch
 from app.views.node import texts
-from engine.analyses.node.tilings import Mapped, mapped, products
+from engine.analyses.node.tilings import Mapped, products, tiling_map
 from engine.scenario import Scenario
 
 _AIMS = {"latency": "Fastest", "energy": "Least energy", "traffic": "Least traffic"}
@@ -16,7 +16,7 @@ _AIMS = {"latency": "Fastest", "energy": "Least energy", "traffic": "Least traff
 
 def tiled_product(scenario: Scenario, name: str) -> Mapped:
     """The tilings of one product and a map of its blocks."""
-    return next(mapped(*row) for row in products(scenario) if row[1].name == name)
+    return next(tiling_map(*row) for row in products(scenario) if row[1].name == name)
 
 
 @boundary.fragment
@@ -34,7 +34,7 @@ def tilings(scenario: Scenario) -> None:
             return
         best = mapping.product.best["latency"]
         tilings = mapping.product.count_text().capitalize()
-        st.markdown(fmt.plain(f"{tilings}, {fmt.count(mapping.product.tried)} tried. Fastest: {best.words()}."))
+        st.markdown(fmt.plain(f"{tilings}, {fmt.count(mapping.product.evaluations)} tried. Fastest: {best.words()}."))
         sizes = [v for row in mapping.bytes for v in row if v is not None]
         traffic, bound = fmt.si(best.near_bytes, "B"), fmt.si(mapping.product.bounds[0], "B")
         answer = texts.TILINGS_ANSWER.format(moved=traffic, least=bound)

@@ -13,16 +13,7 @@ from app.shared import formats as fmt
 from app.shared.figures import report as charts
 from app.shared.glossary import Metric
 from app.views.published import texts
-from engine.published.measured.compare import (
-    Measured,
-    Row,
-    coverage,
-    groups,
-    predict,
-    read_measured,
-    reasons_of,
-    spread,
-)
+from engine.published.measured.compare import Measured, Row, coverage, groups, predict, read_measured, reasons, spread
 from engine.scenario import ScenarioError
 from entries.schema import InputError
 
@@ -61,12 +52,12 @@ def _compare(text: bytes) -> Measured:
 
 def _show(comparison: Measured) -> None:
     rows = [row for row in comparison.rows if row.predicted]
-    why = reasons_of(comparison.rows)
+    why = reasons(comparison.rows)
     if why:
         lines = [f"{count}: {reason.rstrip('.')}." for reason, count in why.most_common(8)]
         lines += [texts.OTHER_REASONS] if len(why) > len(lines) else []
-        reasons = "  \n".join(map(fmt.plain, lines))
-        st.warning(f"{why.total()} of {len(comparison.rows)} rows skipped  \n{reasons}", icon=":material/edit_off:")
+        listing = "  \n".join(map(fmt.plain, lines))
+        st.warning(f"{why.total()} of {len(comparison.rows)} rows skipped  \n{listing}", icon=":material/edit_off:")
     if not rows:
         return
     cov, size = coverage(rows), spread([error for row in rows for error in row.errors.values()])

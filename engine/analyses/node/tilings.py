@@ -76,7 +76,7 @@ class Tiled:
     """A product of a network, the best of its tilings by each aim, and what none can go below.
 
     Bytes are those of one execution: `near` into and out of cores' memories, `far` to and from LPDDR. `legal` counts
-    every order of loops by itself, infinite where there are more than `COUNTED`; `tried` is how many the search priced.
+    every order of loops by itself, infinite where there are more than `COUNTED`; `evaluations`: how many were priced.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Tiled:
     runs: float
     shape: tuple[float, float, float, float]  # groups, rows, columns, depth
     legal: float
-    tried: int
+    evaluations: int
     best: dict[str, Tiling]  # by aim
     by_size: tuple[float, float]  # bytes near and far without a search
     bounds: tuple[float, float]  # lower bounds of bytes near and far
@@ -102,7 +102,7 @@ class Tiled:
             "runs": self.runs,
             "groups_m_n_k": list(self.shape),
             "legal": self.legal if math.isfinite(self.legal) else None,
-            "tried": self.tried,
+            "tried": self.evaluations,
             "best": {aim: vars(t) | {"words": t.words()} for aim, t in self.best.items()},
             "near_bytes_by_size": self.by_size[0],
             "far_bytes_by_size": self.by_size[1],
@@ -296,7 +296,7 @@ def block_map(side: np.ndarray, cores: tuple[int, int]) -> tuple[list[int], list
     return sizes[0], sizes[1], seconds
 
 
-def mapped(job: Job, op: Op, side: np.ndarray) -> Mapped:
+def tiling_map(job: Job, op: Op, side: np.ndarray) -> Mapped:
     """The tilings of a product, and a map of its blocks under the fastest one's cut over cores. [B]"""
     product = tilings_of(job, op, side)
     if not product.best:

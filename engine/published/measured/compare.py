@@ -344,7 +344,7 @@ def coverage(rows: Sequence[Row]) -> dict[str, int]:
     return {"banded": len(bands), "held": hits, "no_evidence": len(pairs) - len(bands)}
 
 
-def reasons_of(rows: Sequence[Row]) -> Counter[str]:
+def reasons(rows: Sequence[Row]) -> Counter[str]:
     """Rows without a prediction, by reason."""
     return Counter(row.reason for row in rows if row.reason)
 
