@@ -23,6 +23,7 @@ from engine.traffic.arrivals import Gamma
 from engine.traffic.engines.pass_run import requests_of, rules_of, run_passes
 from engine.traffic.engines.scheduler import POLICIES, Scheduler
 from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM
+from engine.traffic.service import TrafficError
 from engine.traffic.sizes import LogNormal
 from hardware_specs.catalog import Catalog
 from hardware_specs.schema import Device
@@ -36,6 +37,7 @@ _ROUNDS = 100  # of finding how many sequences a steady state has
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)  # its multiples are spread evenly
 _DEVICES = (1, 2, 4, 8)
 _FEWEST = 8  # mean requests that a replica's cache must hold at least
+_CARRIED = 0.75  # least share of its rate at which an engine answers: chance in lengths explains no less
 _STEPS = 8  # of a search
 _SPARE = 1.01  # of pass times: at their slowest first tokens wait for an overloaded engine, in most of their range not
 
@@ -83,14 +85,13 @@ def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenar
     """
     names = terms()["under_rate"]
     if cells["scenario"].lower() not in ("server", "interactive"):
-        raise ScenarioError(f"scenario is {cells['scenario'][:40]}: only runs at a rate are predicted")
-    workload = cells["model"].removesuffix("-99.9").removesuffix("-99")
-    system = system_of(cells["accelerator"], catalog)
-    if workload not in names["tokens"] or workload not in zoo.ids():
-        raise ScenarioError(f"model is {cells['model'][:40]}: the tokens of its requests are not known")
-    if not system:
-        raise ScenarioError(f"accelerator is {cells['accelerator'][:60]!r}: it is none of ours, or several")
-    fitting = list(_replicas(cells, system, workload, catalog, zoo))
+        raise ScenarioError(f"scenario is {cells['scenario'][:40]!r}: only runs at a rate are predicted")
+    workload = cells["model"].replace("_", ".").removesuffix("-99.9").removesuffix("-99")
+    tokens = names["tokens"].get(workload) or _stated(cells)
+    if not tokens or workload not in zoo.ids():
+        raise ScenarioError(f"model is {cells['model'][:40]!r}: the tokens of its requests are not known")
+    system = system_of(cells, "accelerator", catalog)
+    fitting = list(_replicas(cells, system, workload, {"cv_inputs": names["cv_inputs"]} | tokens, catalog, zoo))
     if not fitting:
         raise ScenarioError(f"n_accel is {cells['n_accel']}: no replica of {workload} fits so many")
 
@@ -101,7 +102,7 @@ def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenar
 
 
 def _replicas(
-    cells: Mapping[str, str], system: str, workload: str, catalog: Catalog, zoo: Zoo
+    cells: Mapping[str, str], system: str, workload: str, tokens: Mapping[str, Any], catalog: Catalog, zoo: Zoo
 ) -> Iterator[tuple[Scenario, ReplicaLoad]]:
     """Replicas that a row's network fits in, of the fewest devices first, and what arrives at each."""
     names, count = terms()["under_rate"], int(amount(cells, "n_accel"))
@@ -110,7 +111,6 @@ def _replicas(
     entry = next(entry for entry in names["engines"] if _runs(entry, cells["software"].lower(), workload))
     settings = {name: value for name, value in entry.items() if name not in ("named", "of", "policy", "in_turn")}
     scheduler = replace(POLICIES[entry["policy"]], **names["scheduler"] | settings)
-    tokens = {"cv_inputs": names["cv_inputs"]} | names["tokens"][workload]
     inputs, outputs = (
         LogNormal(*(tokens[f"{of}{name}"] for of in ("", "cv_", "most_"))) for name in ("inputs", "outputs")
     )
@@ -133,6 +133,14 @@ def _replicas(
         yield replica, ReplicaLoad(per_s, cv, inputs, outputs, with_cache, limits, doubt)
 
 
+def _stated(cells: Mapping[str, str]) -> dict[str, Any]:
+    """Tokens of a network that no rule here is of: outputs as the row's rates have them, inputs assumed; else none."""
+    if not cells.get("tokens_s") or not cells.get("completed_sps"):
+        return {}
+    outputs, others = amount(cells, "tokens_s") / amount(cells, "completed_sps"), terms()["under_rate"]["others"]
+    return others["tokens"] | {"outputs": outputs, "most_outputs": int(others["longest"] * outputs)}
+
+
 def _runs(engine: Mapping[str, Any], software: str, workload: str) -> bool:
     """Whether an entry is of a row's software and network."""
     return any(name in software for name in engine["named"]) and engine.get("of", workload) == workload
@@ -140,7 +148,7 @@ def _runs(engine: Mapping[str, Any], software: str, workload: str) -> bool:
 
 def _format(weights: str, part: Device) -> str:
     """A row's format of weights; where none is stated the narrowest that a part computes in, as all state that do."""
-    if weights.lower() == "unset":
+    if weights.lower() in ("", "unset"):
         return "fp4" if "fp4" in part.peak else "fp8"
     return format_of(weights, part)
 
@@ -150,10 +158,19 @@ def predicted_at(scenario: Scenario, load: ReplicaLoad, catalog: Catalog) -> dic
 
     Simulated, on estimates of the passes. Where the load has limits, all passes are as much slower or faster than
     estimated, within its doubt, as makes the rate the highest that keeps them: the figures are given that the run was
-    valid, and are no evidence of how good estimates of passes are where the limits decide them.
+    valid, and are no evidence of how good estimates of passes are where the limits decide them. TrafficError for a rate
+    that the replica does not carry, however fast its passes may be.
     """
     text = scenario.model_dump_json()
     slowest = _slowest(text, load, catalog)
+    kept = load.limits and _keeps(text, load, slowest, catalog)
+    if not kept and _percentiles(text, load, slowest, catalog)["carried"] < _CARRIED:
+        slowest = 1.0 / load.doubt
+        if (carried := _percentiles(text, load, slowest, catalog)["carried"]) < _CARRIED:
+            raise TrafficError(
+                f"{load.per_s:.4g} requests come a second to a replica (devices: {scenario.devices}); it carries about "
+                f"{carried * load.per_s:.4g} if its passes take {slowest:.2g} of what they are estimated to"
+            )
     spare = _SPARE if load.limits else 1.0
     early = {
         name: value for name, value in _percentiles(text, load, slowest / spare, catalog).items() if "ttft" in name
@@ -181,7 +198,8 @@ def _slowest(scenario: str, load: ReplicaLoad, catalog: Catalog) -> float:
 
 @lru_cache(maxsize=512)
 def _percentiles(scenario: str, load: ReplicaLoad, slower: float, catalog: Catalog) -> dict[str, float]:
-    """Figures of an engine whose passes take ``slower`` times as long as estimated. [s]
+    """Figures of an engine whose passes take ``slower`` times as long as estimated [s], and ``carried``: the rate of
+    first tokens over that of arrivals, of the second half [-].
 
     The run begins with as many sequences under way as its steady state has.
     """
@@ -203,8 +221,12 @@ def _percentiles(scenario: str, load: ReplicaLoad, slower: float, catalog: Catal
     steady = slice(begun + int(_SETTLED * _REQUESTS), begun + _REQUESTS - min(2 * begun, _REQUESTS // 2))
     gaps = requests.outputs[steady] - 1
     ttft, decode = (requests.first - requests.arrive)[steady], (requests.finish - requests.first)[steady]
+    few = int(_SETTLED * _REQUESTS)
+    half, end = (slice(begun + at - few, begun + at) for at in (_REQUESTS // 2, _REQUESTS))
+    come, answered = (np.median(each[end]) - np.median(each[half]) for each in (arrive, requests.first))
     values = {"ttft": ttft, "tpot": decode[gaps > 0] / gaps[gaps > 0], "latency": ttft + decode}
-    return {f"{name}_{m}_s": float(of(seconds)) for name, seconds in values.items() for m, of in _MEASURES.items()}
+    figures = {f"{name}_{m}_s": float(of(seconds)) for name, seconds in values.items() for m, of in _MEASURES.items()}
+    return figures | {"carried": float(come / answered)}
 
 
 def _under_way(times: Times, load: ReplicaLoad) -> int:

@@ -90,8 +90,13 @@ def read_measured(
                 scenario, rate = of.run_of(cells, catalog, zoo)
                 result.append(Row(at + 1, figures, apply_all(scenario, list(settings)), rate=rate))
                 continue
-            scenario, concurrency = _scenario(cells, columns, settings, catalog, zoo)
+            (scenario, concurrency), *prefills = (
+                _scenario(own, of, settings, catalog, zoo) for own, of in _workers(cells, columns)
+            )
             engine = None if concurrency is None else _engine(cells, scenario)
+            if engine is not None and prefills:
+                workers = int(cells["prefill_num_workers"]), int(cells["decode_num_workers"])
+                engine = replace(engine, prefill=prefills[0][0], workers=workers, port_b_per_s=terms()["port_b_per_s"])
             result.append(Row(at + 1, figures, scenario, concurrency, engine))
         except InputError as error:
             result.append(Row(at + 1, figures, reason=str(error)))
@@ -122,6 +127,25 @@ def _read_cpus(name: str, table: Table, settings: Sequence[str], catalog: Catalo
     return Measured(name, table, cpu_tables.columns_of(table.header), tuple(rows))
 
 
+def _workers(cells: Mapping[str, str], columns: Header) -> list[tuple[Mapping[str, str], Header]]:
+    """A row as one of an engine alone; of a deployment whose prefill and decode run apart, a worker of each, decode's
+    first. ScenarioError for devices that its workers can't share.
+    """
+    names, sides = terms(), []
+    if not any(cells[name] for name in columns.serving if name.startswith(("prefill_", "decode_"))):
+        return [(cells, columns)]
+    for side in ("decode", "prefill"):
+        own = {name: cells.get(f"{side}_{name}", "") for name in names["apart"]}
+        count, total = (int(own[name]) if own[name].isdecimal() else 0 for name in ("num_workers", "gpus"))
+        if not count or not total or total % count:
+            raise ScenarioError(
+                f"{side}_gpus is {own['gpus'][:40]!r} of {own['num_workers'][:40]!r} workers: each needs as many"
+            )
+        of = replace(columns, fields={**columns.fields, "devices": "gpus"}, serving=tuple(names["serving"]))
+        sides.append(({**cells, **own, "gpus": str(total // count)}, of))
+    return sides
+
+
 def _scenario(
     cells: Mapping[str, str], columns: Header, settings: Sequence[str], catalog: Catalog, zoo: Zoo
 ) -> tuple[Scenario, int | None]:
@@ -137,7 +161,7 @@ def _scenario(
         system, workload = catalog.resolve(data.pop("system")), zoo.resolve(data.pop("workload"))
         count = {"devices": int(data["devices"])} if data.get("devices", "").isdecimal() else {}
         base = default_scenario(system, workload, catalog, zoo, **count)
-    serving = {name: cells[name] for name in columns.serving if cells[name]}
+    serving = {name: cells[name] for name in columns.serving if cells.get(name)}
     concurrency = _in_flight(serving, data) if "concurrency" in columns.serving else None
     if "precision" in data:
         data["precision"] = format_of(data["precision"], catalog.device(catalog.system(base.system).devices[0].device))
@@ -238,20 +262,18 @@ def _why_not(serving: Mapping[str, str], devices: str) -> str:
     flags = [flag for flag in serving.get("flags", "").split(";") if flag in names["left_out"]]
     if flags:
         return f"flagged {flags[0]} in its table: {names['left_out'][flags[0]]}"
-    if any(name.startswith(("prefill_", "decode_")) for name in serving):
-        return "prefill and decode ran on workers apart, which is not modelled"
     if serving.get("spec", "") not in (*names["plain_spec"], *names["guessing_spec"]):
         return f"spec is {serving['spec'][:40]!r}: guessing tokens ahead is modelled with a network's own layers for it"
     if serving.get("pp", "1") != "1":
-        return f"pp is {serving['pp'][:40]}: a pipeline of layers on a serving engine is not modelled"
+        return f"pp is {serving['pp'][:40]}: rows of an engine with pipeline stages are not compared"
     ranks = serving.get("attn_dp", "1")
-    if ranks not in ("1", devices):
-        return f"attn_dp is {ranks[:40]} of {devices[:40]} devices: all or one is modelled"
+    if not (ranks.isdecimal() and devices.isdecimal() and int(ranks) and int(devices) % int(ranks) == 0):
+        return f"attn_dp is {ranks[:40]} of {devices[:40]} devices: a number that divides them is modelled"
     parts = serving.get("moe_ep", "1")  # experts apart, or some of them, read the same bytes and add up the same sums
     if not (parts.isdecimal() and devices.isdecimal() and int(parts) and int(devices) % int(parts) == 0):
         return f"moe_ep is {parts[:40]} of {devices[:40]} devices: a number that divides them is modelled"
-    if serving.get("tp", devices) != (devices if ranks == "1" else "1"):
-        return f"tp is {serving['tp'][:40]} of {devices[:40]} devices: all or one is modelled"
+    if serving.get("tp", devices) != (rest := str(int(devices) // int(ranks))):
+        return f"tp is {serving.get('tp', devices)[:40]}: {devices[:40]} devices in {ranks[:40]} ranks are {rest} each"
     return ""
 
 

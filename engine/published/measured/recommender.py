@@ -46,10 +46,7 @@ def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenar
         raise ScenarioError(f"scenario is {cells['scenario'][:40]}: queries at a rate or all at once are predicted")
     at_cpu = not cells["accelerator"]
     column = "cpu" if at_cpu else "accelerator"
-    name = cells.get(column, "")
-    part = system_of(name, catalog)
-    if not part:
-        raise ScenarioError(f"{column} is {name[:60]!r}: it is none of ours, or several")
+    part = system_of(cells, column, catalog)
     query_cores = names["cores_together"].get(part, names["cores_together"]["other"])
     devices = int(amount(cells, "n_cpu" if at_cpu else "n_accel") * amount(cells, "nodes", 1.0))
     queries = names["queries"]

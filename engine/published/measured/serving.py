@@ -9,8 +9,9 @@ from engine.kernels.events.passes import Times
 from engine.scenario import Scenario
 from engine.traffic.engines.calendar import ClosedLoop, serve
 from engine.traffic.engines.pass_times import acceptance_of, device_times
+from engine.traffic.engines.pools import Network, Pool, Pools, serve_pools
 from engine.traffic.engines.scheduler import Scheduler
-from engine.traffic.scenario_load import cache_tokens
+from engine.traffic.scenario_load import cache_tokens, token_bytes
 from engine.traffic.service import TrafficError
 from engine.traffic.sizes import Uniform
 from hardware_specs.catalog import Catalog
@@ -35,6 +36,8 @@ class BenchmarkRun:
     turnaround_s : mean time from a client's answer to its next request, exponential. [s]
     requests : of each client. [-]
     request_s, token_s : from a client to the queue, of a request and of each token of its prompt. [s]
+    prefill, workers : where prefill runs apart, a worker of it, and how many prefill and decode. [-]
+    port_b_per_s : network port of such a worker. [B/s]
     """
 
     scheduler: Scheduler
@@ -47,6 +50,9 @@ class BenchmarkRun:
     requests: int = 10
     request_s: float = 0.0
     token_s: float = 0.0
+    prefill: Scenario | None = None
+    workers: tuple[int, int] = (1, 1)
+    port_b_per_s: float = 0.0
 
 
 def _power(minimum: int) -> int:
@@ -80,34 +86,45 @@ def under_load(scenario: Scenario, concurrency: int, engine: BenchmarkRun, catal
     Simulated, on estimates of the passes: so many clients start at once and send the next request after each answer,
     until all have sent what the ``engine`` says; lengths are those of the scenario in the mean. Means are over
     requests, the first ones of all clients included. Where ranks attend apart the clients are spread evenly and one
-    rank is simulated, or all of them where they balance prompts. A prompt comes as text, which is read before it waits.
-    Tokens sent together arrive with the last of them, and shorten what is left between tokens.
+    rank is simulated, or all of them where they balance prompts or prefill runs apart. A prompt comes as text, which is
+    read before it waits. Tokens sent together arrive with the last of them, and shorten what is left between tokens.
 
     Unsupported for answers of one token; TrafficError where a request finds no room in the memory.
     """
     if scenario.outputs < 2:
         raise Unsupported("outputs is 1: a request of one token has no time between tokens")
     ranks = scenario.attention_dp or 1
-    together = ranks if engine.scheduler.balance_timeout else 1
-    clients = together * math.ceil(concurrency / ranks)
+    all_ranks = engine.prefill is not None or engine.scheduler.balance_timeout > 0
+    together = ranks if all_ranks else 1
+    clients = concurrency if engine.prefill is not None else together * math.ceil(concurrency / ranks)
     inputs, outputs = (_lengths(mean, engine.shortest) for mean in (scenario.inputs, scenario.outputs))
-    scheduler = replace(engine.scheduler, acceptance=acceptance_of(scenario, catalog), ranks=together)
     longest = inputs.largest + outputs.largest
-    times = shared_tables(scenario, scheduler, longest, clients, catalog)
-    room = cache_room(scenario, max(SHARED[2], _power(longest)), engine.memory, catalog)
-    if room is not None:
-        blocks = int(engine.free * room) // scheduler.block
-        if blocks < 1:
-            raise TrafficError(f"{engine.memory:.0%} of the memory holds no cache beside the weights")
-        scheduler = replace(scheduler, kv_blocks=blocks)
-    load = ClosedLoop(clients, engine.turnaround_s, exponential=True)
-    report = serve(times, scheduler, load, inputs, outputs, clients * engine.requests)
+    decodes = _worker(scenario, engine, together, longest, clients, catalog)
+    load, many = ClosedLoop(clients, engine.turnaround_s, exponential=True), clients * engine.requests
+    if engine.prefill is None:
+        report = serve(decodes.times, decodes.scheduler, load, inputs, outputs, many)
+    else:
+        first = _worker(engine.prefill, engine, engine.prefill.attention_dp or 1, longest, clients, catalog)
+        network = Network(token_bytes(scenario.with_(**_LEAST_REQUEST), longest), engine.port_b_per_s)
+        report = serve_pools(*Pools(first, decodes, network).at(engine.workers), load, inputs, outputs, many)
     assert report.tpot is not None
     tpot, late = report.tpot.mean.value, min(engine.streamed, scenario.outputs) - 1
     return {
         "ttft_s": engine.request_s + engine.token_s * scenario.inputs + report.ttft.mean.value + late * tpot,
         "tpot_s": tpot * (scenario.outputs - 1 - late) / (scenario.outputs - 1),
     }
+
+
+def _worker(scenario: Scenario, engine: BenchmarkRun, ranks: int, longest: int, clients: int, catalog: Catalog) -> Pool:
+    """An engine of a scenario with the cache that its memory has room for. TrafficError where there is none."""
+    scheduler = replace(engine.scheduler, acceptance=acceptance_of(scenario, catalog), ranks=ranks)
+    times = shared_tables(scenario, scheduler, longest, clients, catalog)
+    room = cache_room(scenario, max(SHARED[2], _power(longest)), engine.memory, catalog)
+    if room is None:
+        return Pool(times, scheduler)
+    if (blocks := int(engine.free * room) // scheduler.block) < 1:
+        raise TrafficError(f"{engine.memory:.0%} of the memory holds no cache beside the weights")
+    return Pool(times, replace(scheduler, kv_blocks=blocks))
 
 
 def _lengths(mean: int, shortest: float) -> Uniform:

@@ -64,16 +64,25 @@ def terms() -> dict[str, Any]:
     return load_yaml((Path(__file__).parent / "names.yaml").read_bytes())
 
 
-def system_of(text: str, catalog: Catalog) -> str:
-    """Id of the system whose every word stands in what a log calls its part; empty where none does, or several do."""
-    words = set(re.split("[^a-z0-9]+", text.lower().replace("+", "plus")))
-    ids = [id for id in catalog.ids("systems") if set(id.split("-")) - set(terms()["under_rate"]["racks"]) <= words]
-    return ids[0] if len(ids) == 1 else ""
+def system_of(cells: Mapping[str, str], column: str, catalog: Catalog) -> str:
+    """Id of the system whose every word stands in what a log calls its part. ScenarioError for none, or several."""
+    text, names = cells.get(column, ""), terms()["under_rate"]
+    spelling = re.split("[^a-z0-9]+", text.lower().replace("+", "plus"))
+    words, ids = {names["words"].get(word, word) for word in spelling}, catalog.ids("systems")
+    matches = [id for id in ids if set(id.split("-")) - set(names["racks"]) <= words]
+    if len(matches) != 1:
+        near = ", ".join(matches or [id for id in ids if id.partition("-")[0] in words])
+        which = f"none or several of our systems{f'; nearest: {near}' if near else ''}"
+        raise ScenarioError(f"{column} is {text[:60]!r}: it names {which}" if text else f"{column} is not given")
+    return matches[0]
 
 
 def format_of(text: str, part: Device) -> str:
     """Format that a table's text names, or that of weights alone where a part runs it so for lack of its arithmetic."""
-    format = terms()["formats"].get(text.lower(), text.lower())
+    name, formats = text.lower(), terms()["formats"]
+    words = [formats.get(word, word) for word in re.split("[^a-z0-9_]+", name)]
+    runs = (word for word in words if word in part.peak or word in terms()["weights_alone"])
+    format = next(runs, formats.get(name, name))
     alone = terms()["weights_alone"].get(format)
     return alone if alone and format not in part.peak else format
 

@@ -111,7 +111,7 @@ def test_serving_rows_go_in_as_published_and_each_comes_back(tmp_path: Path, cap
             f"{LLAMA},,,4,4,1,1,4,1,none,300,22,concurrency_unrecorded",
             f"{LLAMA},64,64,4,4,1,1,4,1,mtp?,300,22,",
             f"{LLAMA},64,64,4,4,1,1,4,1,none,300,22,label_fixed;suspect_fast",
-            f"{LLAMA},64,16,8,2,1,4,1,8,none,300,22,",
+            f"{LLAMA},64,16,8,2,1,3,1,8,none,300,22,",
             "openai/gpt-of-nobody,h100_sxm,fp4,1024,1024,64,64,4,4,1,1,4,1,none,300,22,",
             "meta-llama/Llama-3.1-70B,part_of_nobody,fp8,1024,1024,64,64,4,4,1,1,4,1,none,300,22,",
         ),

@@ -10,6 +10,7 @@ from engine.cli.main import main
 from engine.published.measured import arrivals
 from engine.published.measured.compare import predict, read_measured
 from engine.published.measured.table import system_of
+from engine.scenario import ScenarioError
 from hardware_specs import default_catalog
 
 HEADER = (
@@ -70,13 +71,54 @@ def test_rows_are_predicted_at_their_rate_or_say_why_not(table: Path):
         ("AMD Instinct MI300X-NPS1-SPX-192GB-750W", "mi300x"),
         ("AMD Instinct MI355X 288GB HBM3e", "mi355x"),
         ("Intel(R) Xeon(R) Platinum 8592+", "xeon-8592plus"),
-        ("AMD Instinct MI300X 192GB HBM3 (x32), AMD Instinct MI325X 256GB HBM3e (x16)", ""),
-        ("NVIDIA X900-SXM", ""),
-        ("", ""),
+        ("NVIDIA H100 SXM5 80GB HBM3", "h100-sxm"),
+        ("TPU-v6", "tpu-v6e"),
     ],
 )
 def test_a_log_names_parts_in_words_of_its_own(text: str, system: str):
-    assert system_of(text, default_catalog()) == system
+    assert system_of({"accelerator": text}, "accelerator", default_catalog()) == system
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("AMD Instinct MI300X (x32), AMD Instinct MI325X (x16)", "several of our systems; nearest: mi300x, mi325x"),
+        ("NVIDIA H200", "none or several of our systems; nearest: h200-nvl, h200-sxm"),
+        ("NVIDIA X900-SXM", "none or several of our systems"),
+        ("", "accelerator is not given"),
+    ],
+)
+def test_a_part_that_is_none_or_several_is_refused_with_what_is_near(text: str, why: str):
+    with pytest.raises(ScenarioError, match="accelerator is") as refused:
+        system_of({"accelerator": text}, "accelerator", default_catalog())
+    assert str(refused.value).endswith(why)
+
+
+STATED = f"{HEADER},completed_sps,tokens_s"
+
+
+@pytest.mark.usefixtures("shorter")
+def test_rows_of_other_rounds_are_predicted_or_refused_for_what_they_lack(tmp_path: Path):
+    """Formats in words, or none; a network that no rule is known of but the row's own rates of tokens; a rate far
+    beyond its devices, whose first tokens were said to come after months.
+    """
+    row = "v6.0,{},{},NVIDIA B200-SXM-180GB,8,{},TensorRT-LLM 1.2,300,900,20,25,{},{}"
+    path = tmp_path / "rounds.csv"
+    rows = [
+        row.format("llama3_1-8b", "Server", weights, "320,320", ",") for weights in ("", "UNSET", "fp4", "OCP MXFP4")
+    ]
+    rows += [row.format("gpt-oss-120b", "Interactive", "mxfp4", "20,20", given) for given in ("19.8,19800", ",")]
+    rows += [row.format("llama3.1-405b", "Server", "fp8", "90,90", ","), row.format("", "", "fp8", "9,9", ",")]
+    path.write_text("\n".join((STATED, *rows)) + "\n")
+    *alike, stated, lacking, beyond, bare = predict(read_measured(path)).rows
+    assert [(row.reason, row.scenario) for row in alike] == [("", alike[0].scenario)] * 4
+    assert stated.reason == ""
+    assert stated.rate.outputs.mean == pytest.approx(1000.0)
+    assert lacking.reason == "model is 'gpt-oss-120b': the tokens of its requests are not known"
+    assert "requests come a second to a replica (devices: " in beyond.reason
+    come, carried = (float(part.split()[0]) for part in beyond.reason.split("carries about "))
+    assert carried < 0.75 * come
+    assert bare.reason == "scenario is '': only runs at a rate are predicted"
 
 
 @pytest.mark.usefixtures("shorter")
