@@ -20,7 +20,7 @@ from engine.traffic.closed_loop import LoopReport, closed_loop
 from engine.traffic.engines.calendar import ClosedLoop, Figures, PriorityReport, ServingReport, serve, usual_requests
 from engine.traffic.engines.operating_points import devices_of, engine
 from engine.traffic.engines.pass_times import engine_of, given_times
-from engine.traffic.engines.pools import Network, Pool, Pools, pools_of, ratios_of, serve_pools
+from engine.traffic.engines.pools import Network, Pool, Pools, ratios_of, serve_pools
 from engine.traffic.engines.priority import parse
 from engine.traffic.engines.scheduler import POLICIES, Scheduler
 from engine.traffic.engines.serving_sweep import varied
@@ -175,11 +175,11 @@ def _pools(
     """The pools and the network that the arguments mean: the first as the scenario with what is set for it."""
     if scenario is None:
         refuse(args, ["prefill_set"], "given passes: both pools take those")
-        return pools_of(decodes, decodes, Network(args.token_bytes or 0.0, args.port))
+        return Pools(decodes, decodes, Network(args.token_bytes or 0.0, args.port))
     own, each = apply_all(scenario, args.prefill_set), args.token_bytes
     first = Pool(*engine_of(own, rules, longest, count), devices_of(own))
     each = token_bytes(scenario.with_(batch=1, outputs=1), longest) if each is None else each
-    return pools_of(first, decodes, Network(each, args.port))
+    return Pools(first, decodes, Network(each, args.port))
 
 
 def _traced(args: argparse.Namespace, file: RequestFile, process: Any) -> Any:

@@ -83,11 +83,6 @@ class Pools(NamedTuple):
         return sum(pool.engines * pool.devices for pool in (self.prefill, self.decode))
 
 
-def pools_of(prefill: Pool, decode: Pool, network: Network) -> Pools:
-    """Pools of which the second finds what it is sent, and nothing else, in its cache."""
-    return Pools(prefill, replace(decode, scheduler=replace(decode.scheduler, prefix_hit=0.0)), network)
-
-
 def ratios_of(text: str) -> list[tuple[int, int]]:
     """Engines that prefill and engines that decode, of ``2:3``; every way to deal so many, of ``auto:5``; of a list.
 
