@@ -93,7 +93,7 @@ def fixes(scenario: Scenario, limit: int = 2) -> list[Fix]:
     return result[:limit]
 
 
-def violated(report: Report) -> None:
+def violations(report: Report) -> None:
     """What is violated, by how much, and the smallest changes that would do."""
     for problem in report.problems:
         head, _, detail = problem.partition(": ")

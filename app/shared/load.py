@@ -82,24 +82,24 @@ class ServingLoad:
     """A language model's serving engine, and its load; hashable.
 
     ``load`` has arrivals and sizes; ``limits`` are `operating_points.LIMITS` and seconds; requests come from the
-    clients of a ``closed`` loop, else at ``qps`` [1/s].
+    clients of a closed ``loop``, else at ``qps`` [1/s].
     """
 
     load: Load
     scheduler: Scheduler
     limits: tuple[tuple[str, float], ...] = ()
-    closed: ClosedLoop | None = None
+    loop: ClosedLoop | None = None
     qps: float = 1.0
 
     @property
-    def offered(self) -> ClosedLoop | traffic.Arrivals:
+    def demand(self) -> ClosedLoop | traffic.Arrivals:
         """Clients, or arrivals."""
-        return self.closed or self.load.at(self.qps)
+        return self.loop or self.load.at(self.qps)
 
     @property
     def at_its_least(self) -> Self:
         """The same of one client or one request a second: what does not depend on how many there are."""
-        return replace(self, qps=1.0, closed=self.closed and replace(self.closed, clients=1))
+        return replace(self, qps=1.0, loop=self.loop and replace(self.loop, clients=1))
 
     @property
     def engine(self) -> Engine:
@@ -115,13 +115,13 @@ def _engine(load: ServingLoad) -> Engine:
 
 def serving_points(load: ServingLoad) -> tuple[OperatingPoint, tuple[OperatingPoint, ...]]:
     """A serving engine at its load, and along it."""
-    subject, demand = load.engine, load.offered
+    subject, demand = load.engine, load.demand
     return subject.at(demand), tuple(subject.at(level) for level in subject.along(demand))
 
 
 def serving_most(load: ServingLoad) -> Carried:
     """The highest load that keeps all limits."""
-    return load.engine.most(load.offered)
+    return load.engine.most(load.demand)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +189,7 @@ class LoadDetail:
     kind: str
     use: dict[str, float]
     report: traffic.LoadReport | None = None
-    dropped: float = 0.0
+    drop_share: float = 0.0
     figures: dict[str, float] = field(default_factory=dict)  # mean, p50, p95, p99 of the agreement's time [s]
     edges: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # of equally wide bins on a log axis [s]
     shares: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # of requests in each [-]

@@ -59,7 +59,7 @@ def versions(by_name: Mapping[str, str]) -> dict[str, str]:
     return {f"{name}_version": value for name, value in by_name.items()}
 
 
-def stamped(report: Report, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def stamp(report: Report, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows of a file about a report, with what each belongs to."""
     return [identity(report.scenario) | row | versions(report.versions) for row in rows]
 
@@ -80,7 +80,7 @@ def operator_rows(report: Report) -> list[dict[str, Any]]:
         rows.append(
             {"operator": row.name, "kind": "other", "time_s": row.time_s, "bound": row.resource, "share": share}
         )
-    return stamped(report, rows)
+    return stamp(report, rows)
 
 
 def files(report: Report, page: str) -> dict[str, tuple[str, Callable[[], Any]]]:

@@ -100,13 +100,13 @@ def rows(
     dark: bool,
     *,
     with_track: bool = False,
-    least: int = 220,
-    least_rows: int = 3,
-    more: Sequence[Trace] = (),
+    min_height: int = 220,
+    min_rows: int = 3,
+    extra: Sequence[Trace] = (),
     height: int | None = None,
     **look: Any,
 ) -> Figure:
-    """Bars in named rows, first on top; `with_track` over a light bar to 100%, with `more` traces above them.
+    """Bars in named rows, first on top; `with_track` over a light bar to 100%, with `extra` traces above them.
 
     `look` goes to `style`.
     """
@@ -114,8 +114,8 @@ def rows(
     if with_track:
         whole = {"type": "bar", "orientation": "h", "y": list(range(len(labels))), "x": [100.0] * len(labels)}
         track = [whole | {"width": BAR_WIDTH, "marker": {"color": TRACK[dark]}, "hoverinfo": "skip"}]
-    tall = height or rows_height(labels, least, least_rows) + (_LEGEND if look.get("legend") else 0)
-    return style([*track, *bars(marks, dark), *more], x, rows_axis(labels, least_rows), tall, dark, **look)
+    tall = height or rows_height(labels, min_height, min_rows) + (_LEGEND if look.get("legend") else 0)
+    return style([*track, *bars(marks, dark), *extra], x, rows_axis(labels, min_rows), tall, dark, **look)
 
 
 def line(

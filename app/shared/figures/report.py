@@ -77,7 +77,7 @@ def fits(levels: Sequence[MemoryRow], dark: bool) -> Figure:
         return rows(labels, marks, x, dark, with_track=True)
     edge = [line([100, 100], [-0.5, len(levels) - 0.5], PICK[dark], width=2)]
     words = [note(100, len(levels) - 0.5, "capacity", "left middle", (5, 0))]
-    return rows(labels, marks, x, dark, with_track=True, more=edge, notes=words)
+    return rows(labels, marks, x, dark, with_track=True, extra=edge, notes=words)
 
 
 class Share(NamedTuple):
@@ -97,7 +97,7 @@ def shares(use: Sequence[Share], hue: str, title: str, dark: bool, min_height: i
         Bar(at, 100 * s.share, s.hue or hue, hover(s.name, s.says), hatch="/" if s.weak else "")
         for at, s in enumerate(use)
     ]
-    return rows(labels, marks, share_axis(title), dark, with_track=True, least=min_height)
+    return rows(labels, marks, share_axis(title), dark, with_track=True, min_height=min_height)
 
 
 def links(wires: Sequence[LinkRow], dark: bool) -> Figure:
@@ -231,4 +231,4 @@ def against(
         for (name, values, says), (colour, symbol) in zip(rivals, looks, strict=True)
     ]
     data += [limit(start, len(labels))] if start is not None else []
-    return rows(labels, [], x, dark, least=56, more=data, legend=True)
+    return rows(labels, [], x, dark, min_height=56, extra=data, legend=True)

@@ -83,7 +83,7 @@ def choose(
     return value
 
 
-def numbered(label: str, options: Iterable[int], key: str, usual: int | None = None, **kwargs: Any) -> int:
+def choose_number(label: str, options: Iterable[int], key: str, usual: int | None = None, **kwargs: Any) -> int:
     """A slider over whole numbers."""
     names = {str(option): f"{option:,}" for option in options}
     return int(choose(label, names, key, None if usual is None else str(usual), st.select_slider, **kwargs))

@@ -55,7 +55,7 @@ def metric_bars(
     widest = max((bar.length + (bar.band[1] if bar.band else 0.0) for bar in marks), default=0.0)
     labels = [_name(letter, name, scale.text(v)) for letter, name, v, _ in scenarios]
     x = span(f"{label} ({scale.unit})", 0, widest * 1.05 or 1, grid=True)
-    return rows(labels, marks, x, dark, least_rows=2, more=lines)
+    return rows(labels, marks, x, dark, min_rows=2, extra=lines)
 
 
 def breakdowns(
@@ -90,7 +90,7 @@ def breakdowns(
         "margin": {"l": 4, "r": 8, "t": legend_px, "b": 4},
         "key": place | {"traceorder": "normal", "font": {"size": 12}},
     }
-    return rows(labels, marks, x, dark, least_rows=2, **look), shares
+    return rows(labels, marks, x, dark, min_rows=2, **look), shares
 
 
 def operator_bars(gains: pd.DataFrame, base: str, rival: str, dark: bool, count: int = 8) -> Figure:

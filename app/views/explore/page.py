@@ -137,7 +137,7 @@ def show() -> None:
         files["Report, HTML"] = ("report", lambda: report_html(report, specs.assumed_price(scenario)))
     parts.bar(report, "explore", files)
     if report.problems:
-        fixes.violated(report)
+        fixes.violations(report)
     if not report.fits:
         what_fits(report)
         st.caption(texts.DOES_NOT_FIT)

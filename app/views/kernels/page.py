@@ -9,7 +9,7 @@ from app.shared import formats as fmt
 from app.shared import glossary, host_runs, jobs, parts
 from app.shared.figures.roofline import Level
 from app.shared.report_tables import Files
-from app.shared.widgets.choices import choose, number, numbered
+from app.shared.widgets.choices import choose, choose_number, number
 from app.views.kernels import charts as kernel_charts
 from app.views.kernels import fused, texts
 from engine.kernels import jit
@@ -48,7 +48,7 @@ def controls() -> KernelChoice:
             precision = choose(field("precision").label, formats, f"{name}-in", help=field("precision").help)
         threads = 1
         if jit.pool_size() > 1:
-            threads = numbered("Threads", range(1, jit.pool_size() + 1), "threads", help=texts.THREADS_HELP)
+            threads = choose_number("Threads", range(1, jit.pool_size() + 1), "threads", help=texts.THREADS_HELP)
     return name, tuple(shape), precision, threads
 
 

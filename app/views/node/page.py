@@ -98,7 +98,7 @@ def show() -> None:
     report = cached.report(encode(scenario))
     parts.bar(report, "node")
     if report.problems:
-        fixes.violated(report)
+        fixes.violations(report)
     if not report.fits:  # its numbers would describe a machine that cannot hold the model
         return
     if system.topology == "network":

@@ -61,7 +61,7 @@ def placements(places: Sequence[Placement], limit_s: float | None, dark: bool) -
     """From frame to answer at each execution point: travel and compute."""
     end = max(p.latency_s for p in places)
     scale = fmt.scale([end], "s")
-    shown, labels = [], []
+    marks, labels = [], []
     for at, p in enumerate(places):
         cut = f", cut after {p.after}" if p.after else ""
         labels.append(two_lines(f"{p.name}{cut}", fmt.seconds(p.latency_s)))
@@ -70,14 +70,14 @@ def placements(places: Sequence[Placement], limit_s: float | None, dark: bool) -
             ("travel", p.travel_s, p.compute_s, "links"),
         ):
             says = hover(p.name, f"{name} {fmt.seconds(value)}")
-            shown.append(Bar(at, scale(value), PALETTE[hue][dark], says, scale(start), part=name))
-    more, notes = [], []
+            marks.append(Bar(at, scale(value), PALETTE[hue][dark], says, scale(start), part=name))
+    extra, notes = [], []
     if limit_s is not None and limit_s < 2 * end:
         end = max(end, limit_s)
-        more = [limit(scale(limit_s), len(places))]
+        extra = [limit(scale(limit_s), len(places))]
         notes = [note(scale(limit_s), -0.6, "limit", "right bottom")]
     x = span(texts.PLACES_AXIS.format(unit=scale.unit), 0, scale(end) * 1.06)
-    return rows(labels, shown, x, dark, least=56, more=more, notes=notes, legend=True)
+    return rows(labels, marks, x, dark, min_height=56, extra=extra, notes=notes, legend=True)
 
 
 def forwarding(forwardings: Sequence[Forwarding], dark: bool) -> Figure:
@@ -97,11 +97,11 @@ def forwarding(forwardings: Sequence[Forwarding], dark: bool) -> Figure:
 
 def chains(comparison: DepthFirstComparison, batch: int, dark: bool) -> Figure:
     """Traffic of the largest chains breadth first (light) and depth first."""
-    ranked = sorted(comparison.chains, key=lambda c: c.after.coef - c.before.coef)[:_CHAINS]
-    most = max(chain.moved_bytes(batch)[0] for chain in ranked)
-    scale = fmt.scale([most], "B")
-    shown, labels = [], []
-    for at, chain in enumerate(ranked):
+    ranking = sorted(comparison.chains, key=lambda c: c.after.coef - c.before.coef)[:_CHAINS]
+    largest = max(chain.moved_bytes(batch)[0] for chain in ranking)
+    scale = fmt.scale([largest], "B")
+    marks, labels = [], []
+    for at, chain in enumerate(ranking):
         before, after = chain.moved_bytes(batch)
         labels.append(two_lines(f"{chain.ops[0]} to {chain.ops[-1]}", fmt.times(before / after)))
         says = texts.CHAIN_HOVER.format(
@@ -112,6 +112,6 @@ def chains(comparison: DepthFirstComparison, batch: int, dark: bool) -> Figure:
             channels=chain.channels,
             tile=fmt.si(chain.tile_bytes, "B"),
         )
-        shown += [Bar(at, scale(before), CLOUD[dark], says), Bar(at, scale(after), PALETTE["offchip"][dark], says)]
-    x = span(texts.CHAINS_AXIS.format(unit=scale.unit), 0, scale(most) * 1.05)
-    return rows(labels, shown, x, dark, least=60)
+        marks += [Bar(at, scale(before), CLOUD[dark], says), Bar(at, scale(after), PALETTE["offchip"][dark], says)]
+    x = span(texts.CHAINS_AXIS.format(unit=scale.unit), 0, scale(largest) * 1.05)
+    return rows(labels, marks, x, dark, min_height=60)

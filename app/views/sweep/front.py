@@ -167,4 +167,4 @@ def tornado(swings: Sequence[tuple[str, float, float]], percent: float, metric: 
     labels = [two_lines(name, f"{fmt.deviation(down)} | {fmt.deviation(up)}") for name, down, up in swings]
     extent = max((abs(bar.length) for bar in marks), default=1.0) * 1.08 or 1.0
     x = span(f"Change of {metric} (%)", -extent, extent, grid=True, zeroline=True, zerolinecolor=NEUTRAL)
-    return rows(labels, marks, x, dark, least=180)
+    return rows(labels, marks, x, dark, min_height=180)

@@ -50,7 +50,7 @@ def along(
     across: dict[str, Any],
     load: Callable[[float], str],
     dark: bool,
-    most: float = math.inf,
+    ceiling_s: float = math.inf,
 ) -> Figure:
     """Times along the load, with limits as rules across and marked loads as rules up, the last one the load at hand.
 
@@ -59,12 +59,12 @@ def along(
     sure : the 99% interval of the first curve, as (load, low, high); ends may be infinite. [s]
     limits, marks : (name, seconds) and (name, load).
     across : the load's axis, whose unit all loads are in; `load` says one in words.
-    most : what is drawn at most. [s]
+    ceiling_s : what is drawn at most. [s]
     """
-    known = [s for curve in curves for _, s in curve.values if s <= most] + [s for _, s in limits]
-    y, log, (left, right) = fmt.scale([max(known)], "s"), "type" in across, across["range"]
-    low = y(min(known)) / 1.5
-    high = y(max(known)) * (y(max(known)) / low) ** 0.15  # a line of text above a limit and one of a mark's, apart
+    times_s = [s for curve in curves for _, s in curve.values if s <= ceiling_s] + [s for _, s in limits]
+    y, log, (start, end) = fmt.scale([max(times_s)], "s"), "type" in across, across["range"]
+    low = y(min(times_s)) / 1.5
+    high = y(max(times_s)) * (y(max(times_s)) / low) ** 0.15  # a line of text above a limit and one of a mark's, apart
     data = area(
         [at for at, *_ in sure], [max(y(a), low) for _, a, _ in sure], [min(y(b), high) for *_, b in sure], SHADE
     )
@@ -75,8 +75,8 @@ def along(
         data.append(line(xs, ys, curve.colour, says, size=4, name=curve.name, **look))
     notes = []
     for name, seconds in limits:
-        data.append(rule([10**left, 10**right] if log else [left, right], [y(seconds)] * 2, NEUTRAL))
-        notes.append(note(right, math.log10(y(seconds)), name, "right bottom"))
+        data.append(rule([10**start, 10**end] if log else [start, end], [y(seconds)] * 2, NEUTRAL))
+        notes.append(note(end, math.log10(y(seconds)), name, "right bottom"))
     for name, at in marks:
         data.append(rule([at, at], [low, high], PICK[dark] if name == marks[-1][0] else NEUTRAL))
         notes.append(note(math.log10(at) if log else at, math.log10(high), name, "left top", (4, 0)))
@@ -95,8 +95,8 @@ def curve(loads: Sequence[LoadPoint], sla: Sla, inside: float, capacity: float, 
     ]
     across = span(f"Load ({x.unit})", 0, 1.22 * x(capacity), grid=True)
     limits, marks = [(f"limit {fmt.seconds(sla.seconds)}", sla.seconds)], [("capacity", x(capacity)), ("now", x(now))]
-    most = _OVER * sla.seconds
-    return along(curves, sure, limits, marks, across, lambda at: fmt.si(x.si(at), "QPS"), dark, most)
+    ceiling_s = _OVER * sla.seconds
+    return along(curves, sure, limits, marks, across, lambda at: fmt.si(x.si(at), "QPS"), dark, ceiling_s)
 
 
 def distribution(spot: LoadDetail, sla_s: float, sla_name: str, dark: bool, height: int = 300) -> Figure:
@@ -116,9 +116,9 @@ def distribution(spot: LoadDetail, sla_s: float, sla_name: str, dark: bool, heig
     notes = []
     for level, (value, name) in enumerate(sorted(marks)):  # lines end below the labels, so none crosses another's
         at = math.log10(value)
-        missed = name == "limit" and spot.figures.get(sla_name, 0.0) > sla_s
+        is_late = name == "limit" and spot.figures.get(sla_name, 0.0) > sla_s
         dash = "dash" if name == "limit" else "dot"
-        data.append(rule([at, at], [0, 1.08 * tall], PICK[dark] if missed else NEUTRAL, dash=dash))
+        data.append(rule([at, at], [0, 1.08 * tall], PICK[dark] if is_late else NEUTRAL, dash=dash))
         corner, shift = ("right middle", 6) if at > low + 0.6 * (high - low) else ("left middle", -6)
         notes.append(note(at, tall * (1.15 + 0.1 * level), f"{name} {fmt.seconds(value)}", corner, (shift, 0)))
     scale = fmt.scale([10**high], "s")
@@ -129,14 +129,14 @@ def distribution(spot: LoadDetail, sla_s: float, sla_name: str, dark: bool, heig
     return style(data, x, y, height, dark, notes=notes)
 
 
-def use(busy: dict[str, float], dark: bool, least: int = 140, over: bool = False) -> Figure:
+def use(busy: dict[str, float], dark: bool, min_height: int = 140, over: bool = False) -> Figure:
     """How busy each resource is at one load; at least so many pixels tall. Full ones stand out where load is `over`
     capacity: below it, one that batches is at work all the time and still has room."""
-    drawn = []
+    entries = []
     for name, share in sorted(busy.items(), key=lambda item: -item[1]):
         hue = PICK[dark] if over and share >= 1.0 else None
-        drawn.append(Share(name[:1].upper() + name[1:], share, f"{fmt.percent(share)} busy", hue=hue))
-    return shares(drawn, INK[dark], texts.SHARE_TIME_BUSY, dark, least)
+        entries.append(Share(name[:1].upper() + name[1:], share, f"{fmt.percent(share)} busy", hue=hue))
+    return shares(entries, INK[dark], texts.SHARE_TIME_BUSY, dark, min_height)
 
 
 def window(requests: RequestTimeline, dark: bool) -> Figure:
@@ -148,16 +148,16 @@ def window(requests: RequestTimeline, dark: bool) -> Figure:
     end = float(np.nanmax(requests.finish)) - origin
     scale = fmt.scale([end], "s")
     looks = {"wait": CLOUD[dark], "wire": PALETTE["links"][dark], "serve": INK[dark]}
-    data, served, segments = [], 0, []
+    data, stations, segments = [], 0, []
     for name, start in requests.start.items():
         kind = "wire" if name in requests.wires else "serve"
         segments.append(("wait", f"waiting for {name}", requests.came[name], start))
         segments.append((kind, f"in {name}", start, requests.left[name]))
     for kind, name, begin, until in segments:
-        hatch = ("", "/", "x")[served % 3] if kind == "serve" else ""
-        served += kind == "serve"
+        hatch = ("", "/", "x")[stations % 3] if kind == "serve" else ""
+        stations += kind == "serve"
         spans = until - begin
-        shown = [
+        marks = [
             Bar(
                 int(i),
                 scale(float(spans[i])),
@@ -169,7 +169,7 @@ def window(requests: RequestTimeline, dark: bool) -> Figure:
             )
             for i in np.flatnonzero(np.isfinite(spans) & (spans > 0))
         ]
-        data += bars(shown, dark, width=0.35 if kind == "wire" else 0.8)
+        data += bars(marks, dark, width=0.35 if kind == "wire" else 0.8)
     ticks = [0, *range(9, last, 10)]
     y = span(texts.TIMELINE_AXIS, last - 0.4, -0.6, tickvals=ticks, ticktext=[str(at + 1) for at in ticks])
     return style(data, span(f"Time ({scale.unit})", 0, scale(end) * 1.02, grid=True), y, 330, dark)

@@ -8,7 +8,7 @@ import streamlit as st
 from app.shared import cached, glossary
 from app.shared import formats as fmt
 from app.shared.load import DAY, Load, Site
-from app.shared.widgets.choices import choose, number, numbered
+from app.shared.widgets.choices import choose, choose_number, number
 from app.views.traffic import texts
 from engine.cost.report import Report
 from engine.resolve.bind import bind
@@ -32,11 +32,11 @@ def nice(value: float) -> float:
     return next(m * power for m in (1, 2, 5, 10) if m * power >= value * (1 - 1e-9))
 
 
-def milliseconds(label: str, key: str, usual: float | None, report: Report, **more: Any) -> float | None:
+def milliseconds(label: str, key: str, usual: float | None, report: Report, **kwargs: Any) -> float | None:
     """A time typed in ms, set for this network on this system; None where it is empty. [s]"""
-    shown = None if usual is None else float(f"{fmt.MILLISECOND(usual):.6g}")
-    unit, of = fmt.MILLISECOND.unit, f"{pair(report)}/{shown}"
-    value = number(f"{label} ({unit})", 1e-6, math.inf, shown, key, of=of, **more)
+    usual_ms = None if usual is None else float(f"{fmt.MILLISECOND(usual):.6g}")
+    unit, of = fmt.MILLISECOND.unit, f"{pair(report)}/{usual_ms}"
+    value = number(f"{label} ({unit})", 1e-6, math.inf, usual_ms, key, of=of, **kwargs)
     return None if value is None else fmt.MILLISECOND.si(value)
 
 
@@ -51,8 +51,8 @@ def usual_agreement(report: Report) -> Sla:
     limits = report.scenario.limits.model_dump(exclude_none=True)
     if "latency_s" in limits:
         return Sla(limits["latency_s"])
-    stated = bind(report.scenario).workload.limit_s
-    seconds = None if stated is None else stated.value
+    limit = bind(report.scenario).workload.limit_s
+    seconds = None if limit is None else limit.value
     if isinstance(seconds, int | float) and seconds > report.latency_s:
         return Sla(float(seconds))
     return Sla(nice(_GENEROUS * report.latency_s))
@@ -106,11 +106,11 @@ def arrivals() -> dict[str, Any]:
 def _arrangement(report: Report) -> dict[str, Any]:
     """How many queues the scenario is; what it can't be is left out, with the reason in the help."""
     reasons = cached.answer(arrangements, report.scenario)
-    offered = {name: label for name, label in texts.ARRANGED.items() if reasons[name] is None}
-    if len(offered) == 1:
+    options = {name: label for name, label in texts.ARRANGED.items() if reasons[name] is None}
+    if len(options) == 1:
         return {}
     missing = [f"Not here: {texts.ARRANGED[name].lower()}. {reason}." for name, reason in reasons.items() if reason]
-    name = choose("Queues", offered, "queues", help=" ".join(missing) or None)
+    name = choose("Queues", options, "queues", help=" ".join(missing) or None)
     arrangement: dict[str, Any] = {"arrangement": name}
     if name == "pool":
         arrangement["services"] = number(texts.COPIES, 1, 4096, 4, "copies", help=texts.COPIES_HELP)
@@ -127,57 +127,57 @@ def _batching(report: Report, packets: bool, request: str) -> dict[str, Any]:
     usual = report.scenario.batch if request == "item" else 1
     if not packets:
         sizes, of = sorted({*_BATCHES, usual}), f"{pair(report)}/{usual}"
-        batching["max_batch"] = numbered(
+        batching["max_batch"] = choose_number(
             "Max batch size", sizes, "together", usual, of=of, help=texts.MAX_BATCH_SIZE_HELP
         )
         if batching["max_batch"] > 1:
             usual = float(f"{fmt.MILLISECOND(report.latency_s / 2):.2g}")
             wait = number(texts.LONGEST_WAIT, 0.0, 1e6, usual, "wait", of=pair(report))
             batching["timeout_s"] = wait / fmt.MILLISECOND.factor
-    more: dict[str, Any] = {"placeholder": "no limit", "help": texts.QUEUE_LIMIT_HELP}
-    places = number("Queue limit", 0, 1_000_000, None, "places", of=pair(report), **more)
-    most = batching.get("max_batch", 1)  # a batch has room to come together
-    return batching | {"places": None if places is None else max(places, most if most > 1 else 0)}
+    extra: dict[str, Any] = {"placeholder": "no limit", "help": texts.QUEUE_LIMIT_HELP}
+    places = number("Queue limit", 0, 1_000_000, None, "places", of=pair(report), **extra)
+    max_batch = batching.get("max_batch", 1)  # a batch has room to come together
+    return batching | {"places": None if places is None else max(places, max_batch if max_batch > 1 else 0)}
 
 
-def _sized(report: Report, traced: bool, request: str) -> dict[str, tuple[str, int]]:
+def _size_kinds(report: Report, has_trace: bool, request: str) -> dict[str, tuple[str, int]]:
     """In what requests may differ: a label each, and what it is in the scenario; a trace brings its own outputs."""
-    scenario, offered = report.scenario, cached.options(report.token)
+    scenario, options = report.scenario, cached.options(report.token)
     decoder = report.tpot_s is not None
     rows = [
-        ("inputs", offered.input_label, scenario.inputs),
-        ("outputs", offered.output_label if decoder and not traced else None, scenario.outputs),
+        ("inputs", options.input_label, scenario.inputs),
+        ("outputs", options.output_label if decoder and not has_trace else None, scenario.outputs),
         ("items", texts.ITEMS if not decoder and request == "batch" else None, scenario.batch),
     ]
-    own = scenario.params
-    looked = (p for p in offered.params if p.name == "lookups")
-    rows += [("lookups", p.label, max(1, round(own.get("lookups", p.default)))) for p in looked]
+    params = scenario.params
+    lookups = (p for p in options.params if p.name == "lookups")
+    rows += [("lookups", p.label, max(1, round(params.get("lookups", p.default)))) for p in lookups]
     return {name: (label, value) for name, label, value in rows if label}
 
 
-def sizes(report: Report, batched: bool, traced: bool, request: str) -> dict[str, Any]:
+def sizes(report: Report, with_batching: bool, has_trace: bool, request: str) -> dict[str, Any]:
     """In what requests differ, and how much; a trace brings its own sizes, if any."""
-    decoder, kinds = report.tpot_s is not None, _sized(report, traced, request)
-    spread = "trace" if traced else choose("Sizes of requests", texts.SPREADS, "spread")
+    decoder, kinds = report.tpot_s is not None, _size_kinds(report, has_trace, request)
+    spread = "trace" if has_trace else choose("Sizes of requests", texts.SPREADS, "spread")
     if spread == "fixed" or not kinds:
         return {}
     names = {name: label for name, (label, _) in kinds.items()}
-    what = choose(texts.SIZES if traced else "Requests differ in", names, "differ")
-    if traced:
-        return {"sizes_are": what}
-    mean = max(2, kinds[what][1])
-    usual = number("Mean size", 1, 65_536, mean, f"mean-{what}", of=pair(report))
-    most = 2 * usual - (spread == "uniform")
-    st.caption(f"From 1 to {most:,}.")
-    law: Sizes = Uniform(1, max(1, most))
+    kind = choose(texts.SIZES if has_trace else "Requests differ in", names, "differ")
+    if has_trace:
+        return {"sizes_are": kind}
+    mean = max(2, kinds[kind][1])
+    usual = number("Mean size", 1, 65_536, mean, f"mean-{kind}", of=pair(report))
+    largest = 2 * usual - (spread == "uniform")
+    st.caption(f"From 1 to {largest:,}.")
+    law: Sizes = Uniform(1, max(1, largest))
     if spread == "lognormal":
-        law = LogNormal(usual, number("Variation of sizes", 0.05, 3.0, 0.5, "size-cv"), max(2, most))
-    if what == "outputs":
+        law = LogNormal(usual, number("Variation of sizes", 0.05, 3.0, 0.5, "size-cv"), max(2, largest))
+    if kind == "outputs":
         return {"outputs": law}
     buckets = 1
-    if batched and not decoder:
-        buckets = numbered("Size buckets", (1, 2, 4), "buckets", help=texts.SIZE_BUCKETS_HELP)
-    return {"sizes": law, "sizes_are": what, "buckets": buckets}
+    if with_batching and not decoder:
+        buckets = choose_number("Size buckets", (1, 2, 4), "buckets", help=texts.SIZE_BUCKETS_HELP)
+    return {"sizes": law, "sizes_are": kind, "buckets": buckets}
 
 
 def load_and_sla(report: Report) -> tuple[Load, Sla]:
@@ -194,18 +194,18 @@ def load_and_sla(report: Report) -> tuple[Load, Sla]:
         return Load(report.token, Serving(**rules), **come), sla
 
 
-def site(report: Report, each: float, label: str = texts.DEMAND, key: str = "demand") -> Site:
-    """The demand, and where its nodes stand; the demand starts from some nodes' worth of what ``each`` carries."""
-    usual, of = nice(_DEMAND_NODES * each), pair(report)
+def site(report: Report, per_node: float, label: str = texts.DEMAND, key: str = "demand") -> Site:
+    """The demand, and where its nodes stand; the demand starts from that of some nodes, each of ``per_node``."""
+    usual, of = nice(_DEMAND_NODES * per_node), pair(report)
     with st.sidebar, st.expander("Demand and site", key="open.site"):
-        opened = fmt.count(usual) if usual >= 1 else fmt.digits3(usual)
-        demand = number(label, 0.0, 1e12, None, key, of=of, placeholder=opened)
+        initial = fmt.count(usual) if usual >= 1 else fmt.digits3(usual)
+        demand = number(label, 0.0, 1e12, None, key, of=of, placeholder=initial)
         mean = number(texts.MEAN_OVER_PEAK, 1.0, 100.0, 60.0, "mean-load")
         headroom = number("Headroom (%)", 0.0, 400.0, 20.0, "headroom")
         survives = choose("Failures tolerated (one)", {name: name for name in DOMAINS}, "survives", DOMAINS[2])
         slots = number("Nodes per rack", 1, 1000, 20, "slots")
         rack_w = number(texts.RACK_POWER, 1.0, 1e7, 15_000.0, "rack-w")
-        listed = fmt.usd(report.capex_usd) if report.capex_usd is not None else str(report.unpriced)
-        price = number(texts.NODE_PRICE, 0.0, 1e12, None, "node-usd", of=of, placeholder=listed)
+        list_price = fmt.usd(report.capex_usd) if report.capex_usd is not None else str(report.unpriced)
+        price = number(texts.NODE_PRICE, 0.0, 1e12, None, "node-usd", of=of, placeholder=list_price)
         idle = number(texts.IDLE_POWER, 0.0, 1e7, None, "idle-w", of=of, placeholder=texts.IDLE_POWER_PLACEHOLDER)
         return Site(demand or usual, mean / 100, headroom / 100, survives, slots, rack_w, price, idle)

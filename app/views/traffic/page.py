@@ -43,9 +43,9 @@ def rate(answer: Answer) -> float:
     step = nice(top / 200)
     decimals = max(0, -math.floor(math.log10(step)))
     count = max(2, math.ceil(top / step))
-    asked, put = remember("qps", 0.0, _read, "{:.12g}".format, of=st.session_state.token)
-    wanted = asked or 0.8 * answer.headline.qps or 0.4 * top
-    now = round(min(count, max(1, round(wanted / step))) * step, decimals)
+    choice, commit = remember("qps", 0.0, _read, "{:.12g}".format, of=st.session_state.token)
+    target = choice or 0.8 * answer.headline.qps or 0.4 * top
+    now = round(min(count, max(1, round(target / step))) * step, decimals)
     return st.slider(
         "Load (QPS)",
         min_value=round(step, decimals),
@@ -53,7 +53,7 @@ def rate(answer: Answer) -> float:
         step=round(step, decimals),
         format=f"%.{decimals}f",
         help=texts.LOAD_HELP,
-        **controlled("w.qps", now, put, (step, count)),
+        **controlled("w.qps", now, commit, (step, count)),
     )
 
 
@@ -76,15 +76,15 @@ def spread(spot: LoadDetail, sla: Sla) -> None:
             st.caption(fmt.plain(note))
 
 
-def busy(spot: LoadDetail, least: int = 140) -> None:
+def busy(spot: LoadDetail, min_height: int = 140) -> None:
     """How busy each resource is."""
-    most = max(spot.use, key=lambda name: spot.use[name])
-    answer = f"{most} is {fmt.percent(spot.use[most])} busy"
-    fig = charts.use(spot.use, parts.dark(), least, spot.message is not None)
+    busiest = max(spot.use, key=lambda name: spot.use[name])
+    answer = f"{busiest} is {fmt.percent(spot.use[busiest])} busy"
+    fig = charts.use(spot.use, parts.dark(), min_height, spot.message is not None)
     with parts.card(texts.UTILISATION, answer, fig, "t.use"):
         if "server" in spot.use and len(spot.use) > 1:
             st.caption(texts.SERVER_CAPTION)
-        if spot.message is None and spot.use[most] >= _ALWAYS:
+        if spot.message is None and spot.use[busiest] >= _ALWAYS:
             st.caption(texts.BATCHES_CAPTION)
 
 
@@ -110,8 +110,8 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     )
     with bar:
         parts.bar(report, "traffic", files)
-    opened = cached.answer(loads.answer, Load(report.token), usual_agreement(report))  # whatever is set now
-    where = site(report, opened.headline.qps or opened.capacity.qps)
+    initial = cached.answer(loads.answer, Load(report.token), usual_agreement(report))  # whatever is set now
+    where = site(report, initial.headline.qps or initial.capacity.qps)
     frame, nodes, notes = tables.plans(report, answer.headline, where, load.rules.request, load.rules.max_batch)
     qps = rate(answer)
     spot = cached.answer(loads.point, load, qps, answer.capacity)
@@ -146,7 +146,7 @@ def show() -> None:
     report = cached.report(encode(link.current()))
     if not report.fits:
         parts.bar(report, "traffic")
-        fixes.violated(report)
+        fixes.violations(report)
         st.caption(texts.DOES_NOT_FIT)
         return
     slot = st.container()

@@ -33,14 +33,14 @@ def progress(job: SimulationJob) -> None:
         st.button("Cancel", on_click=job.cancel, key="t.cancel")
 
 
-def simulation_of(asked: Hashable) -> tuple[SimulationJob | None, bool]:
+def simulation_of(subject: Hashable) -> tuple[SimulationJob | None, bool]:
     """The simulation that was started for what is asked, if any, and whether it runs: it may end as a page is drawn."""
     job: SimulationJob | None = st.session_state.get("t.job")
-    return (job, job.running) if job is not None and job.asked == asked else (None, False)
+    return (job, job.running) if job is not None and job.subject == subject else (None, False)
 
 
 def simulation_controls(
-    own: SimulationJob | None,
+    job: SimulationJob | None,
     running: bool,
     make: Callable[[int], SimulationJob],
     counts: Mapping[int, str],
@@ -55,13 +55,13 @@ def simulation_controls(
     with st.container(horizontal=True, vertical_alignment="bottom"):
         names = {str(count): name for count, name in counts.items()}
         requests = int(choose("Requests per point", names, "requests", str(usual), width=140))
-        pressed = st.button("Simulate", type="primary", disabled=running, key="t.run", shortcut=parts.run_keys())
-        st.caption(tables.job_said(own, qps))
-    if pressed:
+        click = st.button("Simulate", type="primary", disabled=running, key="t.run", shortcut=parts.run_keys())
+        st.caption(tables.job_said(job, qps))
+    if click:
         callback(start)(make(requests))
         st.rerun()
-    if own is not None and running:
-        progress(own)
+    if job is not None and running:
+        progress(job)
 
 
 def start(job: SimulationJob) -> None:

@@ -45,10 +45,10 @@ class SimulationJob(Job):
     """Loads along a curve, and one in full, of so many requests each; ``simulate`` fills it in."""
 
     def __init__(
-        self, simulate: Callable[["SimulationJob"], None], asked: Hashable, requests: int, qps: float = 0.0
+        self, simulate: Callable[["SimulationJob"], None], subject: Hashable, requests: int, qps: float = 0.0
     ) -> None:
         super().__init__(jobs.SIMULATIONS, lambda _: simulate(self), self._progress)
-        self.asked, self.requests, self.qps = asked, requests, qps
+        self.subject, self.requests, self.qps = subject, requests, qps
         self.curve: list[Any] = []  # LoadReport, or OperatingPoint of a serving engine
         self.spot: Any = None  # the same, of the load in full
         self.headline: Headline | None = None  # the load inside the agreement
@@ -65,22 +65,22 @@ class SimulationJob(Job):
 
     def _progress(self, share: float) -> str:
         """`24% · 1.20 s left`."""
-        left = f" · {fmt.seconds((1 - share) * self.seconds / share)} left" if share > 0 else ""
-        return f"{fmt.percent(share)}{left}"
+        remaining = f" · {fmt.seconds((1 - share) * self.seconds / share)} left" if share > 0 else ""
+        return f"{fmt.percent(share)}{remaining}"
 
 
 def serving_simulation(load: ServingLoad, requests: int) -> SimulationJob:
     """A serving engine along its load."""
 
     def simulate(job: SimulationJob) -> None:
-        subject, offered = load.engine, load.offered
-        loads = list(subject.along(offered))
-        for at, each in enumerate(loads, 1):
+        subject, demand = load.engine, load.demand
+        loads = list(subject.along(demand))
+        for at, level in enumerate(loads, 1):
             if job.over():
                 raise CancelledError
-            job.curve.append(subject.at(each, requests))
+            job.curve.append(subject.at(level, requests))
             job.note(at, len(loads) + 1)
-        job.spot = subject.at(offered, requests)
+        job.spot = subject.at(demand, requests)
         job.note(1, 1)
 
     return SimulationJob(simulate, load, requests)
@@ -94,11 +94,11 @@ def simulation(load: Load, sla: Sla, qps: float, requests: int) -> SimulationJob
         arrivals, top = load.at(qps), traffic.capacity(system, sizes, outputs)
         common: dict[str, Any] = {"sizes": sizes, "outputs": outputs, "requests": requests, "executor": _Counted(job)}
 
-        def noted(report: traffic.LoadReport) -> bool:
+        def until(report: traffic.LoadReport) -> bool:
             job.curve.append(report)
             return job.cancelled
 
-        traffic.latency_curve(system, arrivals, points=_POINTS, until=noted, **common)
+        traffic.latency_curve(system, arrivals, points=_POINTS, until=until, **common)
         if job.cancelled:
             raise CancelledError
         job.headline = traffic.max_qps(system, sla, arrivals, **common)

@@ -10,7 +10,7 @@ from app.shared import formats as fmt
 from app.shared import glossary
 from app.shared.glossary import Metric
 from app.shared.load import Answer, Load, LoadDetail, LoadPoint, Site
-from app.shared.report_tables import Files, stamped
+from app.shared.report_tables import Files, stamp
 from app.views.traffic import texts
 from app.views.traffic.simulation import SimulationJob
 from engine.cost.report import Report
@@ -40,13 +40,13 @@ def verdict(headline: Headline, sla: Sla, report: Report, daily: bool = False, r
         return f"**No load keeps {_promise(sla)}**{text}. {times}"
     low, high = headline.sure_qps, headline.hopeless_qps
     batch = inferences_of(report.scenario, request)
-    each = texts.REQUESTS_S_EACH.format(batch=batch, unit=report.unit) if batch > 1 else ""
+    batch_text = texts.REQUESTS_S_EACH.format(batch=batch, unit=report.unit) if batch > 1 else ""
     mean = " on average" if daily else ""
     return texts.HEADLINE.format(
         qps=fmt.si(headline.qps, "QPS"),
         mean=mean,
         sla=_promise(sla),
-        each=each,
+        each=batch_text,
         limit=fmt.plain(headline.limit),
         low=_sure(low, headline.qps, high),
         capacity=fmt.si(headline.capacity_qps, "QPS"),
@@ -59,9 +59,9 @@ def limits(report: Report) -> list[str]:
     limits = report.scenario.limits.model_dump(exclude_none=True)
     if not limits:
         return []
-    named = ((Metric.of(name), value) for name, value in limits.items())
-    shown = [f"{glossary.in_text(metric.label)} ≤ {metric.text(value)}" for metric, value in named]
-    return [texts.LIMITS.format(limits=", ".join(shown)), *report.problems]
+    pairs = ((Metric.of(name), value) for name, value in limits.items())
+    terms = [f"{glossary.in_text(metric.label)} ≤ {metric.text(value)}" for metric, value in pairs]
+    return [texts.LIMITS.format(limits=", ".join(terms)), *report.problems]
 
 
 _PRECISE, _VAGUE = 0.02, 3.0  # of an interval: its half width that needs no ends; the ratio that says nothing
@@ -71,8 +71,8 @@ def _sure(low: float, value: float, high: float) -> str:
     """How far a simulated load is to be trusted, at 99% confidence: to within a share, two ends, or a lower end."""
     if low <= 0 or high > _VAGUE * low:
         near = low * _VAGUE > value  # a lower end far below says nothing of the load that is named
-        least = texts.AT_LEAST.format(low=fmt.si(low, "QPS")) if near else texts.NOTHING_YET
-        return texts.SIMULATE_MORE_REQUESTS.format(least=least)
+        floor = texts.AT_LEAST.format(low=fmt.si(low, "QPS")) if near else texts.NOTHING_YET
+        return texts.SIMULATE_MORE_REQUESTS.format(least=floor)
     off = max(high - value, value - low) / value
     if off < _PRECISE:
         return f"simulated to within {'1%' if off < 0.01 else '2%'}"
@@ -100,15 +100,15 @@ def at_this_load(qps: float, spot: LoadDetail, sla: Sla, top: Capacity) -> str:
         f"At {fmt.si(qps, 'QPS')}, {fmt.percent(qps / top.qps)} of capacity: {sla.metric} "
         f"**{fmt.seconds(figure)}**, {outcome}; p50 {fmt.seconds(spot.figures['p50'])}."
     )
-    return text + (f" {fmt.percent(spot.dropped)} are turned away." if spot.dropped > 0 else "")
+    return text + (f" {fmt.percent(spot.drop_share)} are turned away." if spot.drop_share > 0 else "")
 
 
 def knee(points: Sequence[LoadPoint], sla: Sla) -> str:
     """How the figure grows along the load, in numbers."""
-    known = [(p.qps, p.figure) for p in points if p.figure is not None and np.isfinite(p.figure)]
-    if len(known) < 2:
+    finite = [(p.qps, p.figure) for p in points if p.figure is not None and np.isfinite(p.figure)]
+    if len(finite) < 2:
         return texts.NO_STEADY_STATE
-    (first, lowest), (half, middle) = known[0], min(known, key=lambda p: abs(p[0] - known[-1][0] / 2))
+    (first, lowest), (half, middle) = finite[0], min(finite, key=lambda p: abs(p[0] - finite[-1][0] / 2))
     return texts.ALONG_LOAD.format(
         lowest=fmt.seconds(lowest),
         first=fmt.si(first, "QPS"),
@@ -151,23 +151,23 @@ def job_said(job: SimulationJob | None, qps: float) -> str:
 def waits(window: RequestTimeline) -> tuple[float, float]:
     """Share of their time the requests of a window wait, and their mean stay. [s]"""
     stay = window.finish - window.arrive
-    waited = np.sum([window.start[name] - came for name, came in window.came.items()], axis=0)
-    served = np.isfinite(stay)
-    if not served.any():
+    wait = np.sum([window.start[name] - came for name, came in window.came.items()], axis=0)
+    finite = np.isfinite(stay)
+    if not finite.any():
         return 0.0, float("nan")
-    mean = float(stay[served].mean())
-    return (float(waited[served].mean()) / mean if mean > 0 else 0.0), mean
+    mean = float(stay[finite].mean())
+    return (float(wait[finite].mean()) / mean if mean > 0 else 0.0), mean
 
 
 def window_key(window: RequestTimeline) -> str:
     """What the colours of a window mean."""
-    served = [name for name in window.start if name not in window.wires]
-    looks = zip(("solid", "hatched", "crossed"), served if len(served) > 1 else ["being served"], strict=False)
+    stations = [name for name in window.start if name not in window.wires]
+    looks = zip(("solid", "hatched", "crossed"), stations if len(stations) > 1 else ["being served"], strict=False)
     legend = "; ".join(f"{look}: {name}" for look, name in looks)
     return f"Grey: waiting; {texts.ON_LINK if window.wires else ''}{legend}."
 
 
-def columns(plans: Sequence[CapacityPlan], counted: str) -> dict[str, list[Any]]:
+def columns(plans: Sequence[CapacityPlan], noun: str) -> dict[str, list[Any]]:
     """Machines, power and money of plans as columns, one prefix a column; None where there is no figure."""
     table: dict[str, list[Any]] = {}
     for label, name, unit in (
@@ -176,25 +176,25 @@ def columns(plans: Sequence[CapacityPlan], counted: str) -> dict[str, list[Any]]
         ("Peak ({})", "peak_w", "W"),
         ("Mean ({})", "mean_w", "W"),
         ("Capex ({})", "capex_usd", "$"),
-        (f"$ / M {counted}s", "usd_per_million", None),
-        (f"Energy ({{}}/{counted})", "energy_j_per_inference", "J"),
-        (f"{counted.capitalize()}s/J ({{}})", "inferences_per_joule", ""),
+        (f"$ / M {noun}s", "usd_per_million", None),
+        (f"Energy ({{}}/{noun})", "energy_j_per_inference", "J"),
+        (f"{noun.capitalize()}s/J ({{}})", "inferences_per_joule", ""),
     ):
         values = [getattr(plan, name) for plan in plans]
         scale = fmt.Scale(1.0, "") if unit is None else fmt.scale(values, unit)
-        named = label.format(scale.unit).replace(" )", ")").replace(" ()", "")
-        table[named] = values if unit is None else [None if v is None else scale(v) for v in values]
+        heading = label.format(scale.unit).replace(" )", ")").replace(" ()", "")
+        table[heading] = values if unit is None else [None if v is None else scale(v) for v in values]
     return table | {"Busy (%)": [100 * plan.peak_use for plan in plans]}
 
 
-def plan_said(plan: CapacityPlan, devices: int, counted: str) -> str:
+def plan_said(plan: CapacityPlan, devices: int, noun: str) -> str:
     """A plan in a few numbers, of nodes with so many devices each."""
     plural = ["s" if n > 1 else "" for n in (plan.nodes, plan.racks)]
     text = f"{plan.nodes * devices:,} devices in " if devices > 1 else ""
     text += f"{plan.nodes:,} node{plural[0]} in {plan.racks:,} rack{plural[1]}, {fmt.si(plan.peak_w, 'W')}"
     if plan.capex_usd is None or plan.usd_per_million is None:
         return text
-    return f"{text}, {fmt.usd(plan.capex_usd)}, {fmt.usd(plan.usd_per_million)} per million {counted}s"
+    return f"{text}, {fmt.usd(plan.capex_usd)}, {fmt.usd(plan.usd_per_million)} per million {noun}s"
 
 
 def plans(
@@ -206,23 +206,23 @@ def plans(
         node, notes = node_facts(report.scenario, headline, site.idle_w, site.node_usd, request, together)
         facts, demand = site.facts(report.scenario.costs), site.demand
         order = [site.survives, *(d for d in DOMAINS if d != site.survives)]
-        every = {d: capacity_plan(demand, node, facts, headroom=site.headroom, survives=d) for d in order}
+        by_domain = {d: capacity_plan(demand, node, facts, headroom=site.headroom, survives=d) for d in order}
     except TrafficError as error:
         return None, "no plan", [f"{str(error).rstrip('.')}."]
-    same: dict[int, list[str]] = {}  # failures that take as many nodes stand in one row
-    for domain, plan in every.items():
-        same.setdefault(plan.nodes, []).append(domain)
-    tolerated = [" or ".join("none" if d == "none" else f"one {d}" for d in domains) for domains in same.values()]
-    plans = [every[domains[0]] for domains in same.values()]
-    counted = answer_unit(report)
+    by_nodes: dict[int, list[str]] = {}  # failures that take as many nodes stand in one row
+    for domain, plan in by_domain.items():
+        by_nodes.setdefault(plan.nodes, []).append(domain)
+    failures = [" or ".join("none" if d == "none" else f"one {d}" for d in domains) for domains in by_nodes.values()]
+    plans = [by_domain[domains[0]] for domains in by_nodes.values()]
+    noun = answer_unit(report)
     point = headline.point if isinstance(headline, Carried) else None
     prices = token_prices(plans[0], report.scenario, point.running) if point is not None else {}
     if prices:
-        together, read, written = map(fmt.usd, prices.values())
-        notes = (texts.TOKEN_PRICES.format(together=together, read=read, written=written), *notes)
+        together, read, write = map(fmt.usd, prices.values())
+        notes = (texts.TOKEN_PRICES.format(together=together, read=read, written=write), *notes)
     return (
-        pd.DataFrame({"Failures tolerated": tolerated} | columns(plans, counted)),
-        plan_said(plans[0], node.cards, counted),
+        pd.DataFrame({"Failures tolerated": failures} | columns(plans, noun)),
+        plan_said(plans[0], node.cards, noun),
         list(notes),
     )
 
@@ -245,30 +245,30 @@ def curve_rows(report: Report, load: Load, sla: Sla, points: Sequence[LoadPoint]
             | {f"use_{name}": share for name, share in p.use.items()}
             | _settings(load, sla)
         )
-    return stamped(report, rows)
+    return stamp(report, rows)
 
 
 def plan_rows(report: Report, sla: Sla | str, frame: pd.DataFrame | None) -> list[dict[str, Any]]:
     """The capacity table with what it belongs to; a lone row without numbers where there is no plan."""
     promise = {"sla": sla if isinstance(sla, str) else f"latency {sla.metric} <= {sla.seconds:g} s"}
     rows: list[dict[str, Any]] = [{}] if frame is None else frame.to_dict("records")
-    return stamped(report, [promise | row for row in rows])
+    return stamp(report, [promise | row for row in rows])
 
 
 def here(report: Report, load: Load, sla: Sla, qps: float, headline: Headline, spot: LoadDetail) -> dict[str, Any]:
     """Settings, what is carried inside the agreement, and the load at hand as plain data."""
-    row = {"qps": qps, "stable": not spot.message, "kind": spot.kind, "dropped": spot.dropped, "use": spot.use}
+    row = {"qps": qps, "stable": not spot.message, "kind": spot.kind, "dropped": spot.drop_share, "use": spot.use}
     row |= {f"{name}_s": value for name, value in spot.figures.items()}
     row |= {"bin_edges_s": spot.edges.tolist(), "bin_shares": spot.shares.tolist()}
     row |= {"carried": {name: value for name, value in vars(headline).items() if name != "report"}}
-    return stamped(report, [row | _settings(load, sla)])[0]
+    return stamp(report, [row | _settings(load, sla)])[0]
 
 
 def files(here: Callable[[], Any], curve: Callable[[], Any], capacity: Callable[[], Any]) -> Files:
     """What of a load can be saved; it is made when it is asked for."""
-    every = {"here": here, "curve": curve, "capacity": capacity}
+    sources = {"here": here, "curve": curve, "capacity": capacity}
     return {
         "Curve, CSV": ("traffic", curve),
         "Capacity, CSV": ("traffic-capacity", capacity),
-        "Everything, JSON": ("traffic", lambda: {name: make() for name, make in every.items()}),
+        "Everything, JSON": ("traffic", lambda: {name: make() for name, make in sources.items()}),
     }

@@ -66,7 +66,7 @@ def serving(report: Report, bar: DeltaGenerator) -> None:
     load = serving_load(report)
     with bar, st.skeleton(height=340):  # whose place the bar takes
         point, points = cached.answer(serving_points, load)
-        most = cached.answer(serving_most, load.at_its_least)
+        max_load = cached.answer(serving_most, load.at_its_least)
     files = plans.files(
         lambda: tables.curve_rows(report, load, [point])[0],
         lambda: tables.curve_rows(report, load, points),
@@ -74,12 +74,12 @@ def serving(report: Report, bar: DeltaGenerator) -> None:
     )
     with bar:
         parts.bar(report, "traffic", files)
-    words = (texts.USERS, "users") if load.closed else ()
-    opened = cached.answer(serving_most, usual_load(report, bool(load.closed)))
-    where = site(report, opened.level or opened.capacity_qps, *words)
-    demand = most.demand_qps(where.peak_qps) if load.closed else where.peak_qps
-    frame, nodes, notes = plans.plans(report, most, replace(where, peak_qps=demand))
-    st.markdown(f"{tables.verdict(load, most)} {tables.here(load, point)}")
+    words = (texts.USERS, "users") if load.loop else ()
+    initial = cached.answer(serving_most, usual_load(report, bool(load.loop)))
+    where = site(report, initial.level or initial.capacity_qps, *words)
+    demand = max_load.demand_qps(where.peak_qps) if load.loop else where.peak_qps
+    frame, nodes, notes = plans.plans(report, max_load, replace(where, peak_qps=demand))
+    st.markdown(f"{tables.verdict(load, max_load)} {tables.here(load, point)}")
     for sentence in plans.limits(report):
         st.caption(fmt.plain(sentence))
     job, running = simulation_of(load)
@@ -91,6 +91,6 @@ def serving(report: Report, bar: DeltaGenerator) -> None:
     numbers(point)
     parts.beside(lambda: along(load, points, point, how), lambda: passes(point))
     simulation_controls(job, running, lambda n: serving_simulation(load, n), _REQUESTS, 20_000, 0.0)
-    peak = f"{where.peak_qps:,.0f} users" if load.closed else tables.level(load, where.peak_qps)
+    peak = f"{where.peak_qps:,.0f} users" if load.loop else tables.level(load, where.peak_qps)
     capacity_card(frame, nodes, notes, peak, texts.PLAN_CAPTION)
     parts.beside(lambda: latencies(point), lambda: binding(point))

@@ -34,7 +34,7 @@ _TALL = 360  # height of the timeline [px]
 _LANE = 0.66  # of a row, the height of its largest value
 
 
-def along(shown: Sequence[OperatingPoint], now: OperatingPoint, load: ServingLoad, dark: bool) -> Figure:
+def along(runs: Sequence[OperatingPoint], now: OperatingPoint, load: ServingLoad, dark: bool) -> Figure:
     """TTFT and inter-token latency along the load, p99 and p50, with the limits and the load at hand.
 
     The shade is the interval of TTFT p99."""
@@ -43,15 +43,15 @@ def along(shown: Sequence[OperatingPoint], now: OperatingPoint, load: ServingLoa
         ("ttft", "TTFT", INK[dark], "circle"),
         ("itl", "Inter-token", PALETTE["compute"][dark], "diamond"),
     ):
-        known = [(p.level, figures) for p in shown if (figures := getattr(p.report, time)) is not None]
+        pairs = [(p.level, figures) for p in runs if (figures := getattr(p.report, time)) is not None]
         for metric, dash in (("p99", "solid"), ("p50", "dot")):
-            values = [(level, getattr(figures, metric).value) for level, figures in known]
+            values = [(level, getattr(figures, metric).value) for level, figures in pairs]
             curves.append(LoadTimes(f"{name} {metric}", values, colour, dash, symbol))
-    levels = [p.level for p in shown] + [now.level]
-    left, right = min(levels) / 1.15, max(levels) * 1.15
-    across = log_axis(left, right, "Clients") if load.closed else span("Load (requests/s)", 0, right, nticks=8)
-    sure = [(p.level, ends.low, ends.high) for p in shown if math.isfinite((ends := p.report.ttft.p99).low)]
-    limits = [(f"limit of {LIMITS[name]}", most) for name, most in load.limits]
+    levels = [p.level for p in runs] + [now.level]
+    start, end = min(levels) / 1.15, max(levels) * 1.15
+    across = log_axis(start, end, "Clients") if load.loop else span("Load (requests/s)", 0, end, nticks=8)
+    sure = [(p.level, ends.low, ends.high) for p in runs if math.isfinite((ends := p.report.ttft.p99).low)]
+    limits = [(f"limit of {LIMITS[name]}", seconds) for name, seconds in load.limits]
     return along_load(curves, sure, limits, [("now", now.level)], across, partial(tables.level, load), dark)
 
 
@@ -92,19 +92,19 @@ def passes(columns: Mapping[str, NDArray[np.float64]], point: OperatingPoint, da
                 "hovertemplate": says,
             }
         )
-    lost = np.flatnonzero(columns["preempted"])
-    if lost.size:
-        says = [hover(f"{fmt.count(columns['preempted'][k])} preempted", f"at {fmt.seconds(middle[k])}") for k in lost]
+    rows = np.flatnonzero(columns["preempted"])
+    if rows.size:
+        says = [hover(f"{fmt.count(columns['preempted'][k])} preempted", f"at {fmt.seconds(middle[k])}") for k in rows]
         at = list(lanes).index("blocks") - _LANE / 2
-        data.append(points([x(middle[k]) for k in lost], [at] * lost.size, PICK[dark], says, symbol="x", size=6))
+        data.append(points([x(middle[k]) for k in rows], [at] * rows.size, PICK[dark], says, symbol="x", size=6))
     axis = span(f"Time ({x.unit})", 0, x(end) * 1.01, grid=True)
     return style(data, axis, rows_axis(labels), rows_height(labels, _TALL), dark)
 
 
-def binds(point: OperatingPoint, dark: bool, least: int) -> Figure:
+def binds(point: OperatingPoint, dark: bool, min_height: int) -> Figure:
     """Shares of the run's time by what limits it, the largest first; at least so many pixels tall."""
-    ordered = sorted(point.shares.items(), key=lambda item: -item[1])
-    shown = [
-        Share(texts.SHARES[name], share, f"{fmt.percent(share)} of the time") for name, share in ordered if share > 0
+    ranking = sorted(point.shares.items(), key=lambda item: -item[1])
+    entries = [
+        Share(texts.SHARES[name], share, f"{fmt.percent(share)} of the time") for name, share in ranking if share > 0
     ]
-    return shares(shown, INK[dark], "Share of time", dark, least)
+    return shares(entries, INK[dark], "Share of time", dark, min_height)

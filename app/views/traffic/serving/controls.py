@@ -24,23 +24,23 @@ _TOKENS_MOST = 1_048_576
 _GENEROUS = {"ttft_s": 10.0, "tpot_s": 3.0}  # times the unloaded figure a limit starts from
 
 
-def _count(label: str, value: int | None, most: int, key: str, of: str, **more: Any) -> Any:
+def _count(label: str, value: int | None, highest: int, key: str, of: str, **kwargs: Any) -> Any:
     """A whole number from 1, None where none is set."""
-    return number(label, 1, most, value, key, of=f"{of}/{value}", **more)
+    return number(label, 1, highest, value, key, of=f"{of}/{value}", **kwargs)
 
 
 def _usual_limits(report: Report) -> dict[str, float]:
     """The limits that the page starts from: the scenario's, else some times those of who joins a running batch. [s]"""
-    own, joined = report.scenario.limits, report.continuous or report
-    usual = {"ttft_s": own.ttft_s, "tpot_s": own.tpot_s, "e2e_s": own.latency_s}
+    limits, steady = report.scenario.limits, report.continuous or report
+    usual = {"ttft_s": limits.ttft_s, "tpot_s": limits.tpot_s, "e2e_s": limits.latency_s}
     for name, times in _GENEROUS.items():
-        figure = getattr(joined, name)
+        figure = getattr(steady, name)
         if usual[name] is None and figure is not None:
             usual[name] = nice(times * figure)
     return {name: seconds for name, seconds in usual.items() if seconds is not None}
 
 
-def _promised() -> dict[str, float]:
+def _link_limits() -> dict[str, float]:
     """What an older link promises. [s]"""
     query = st.query_params
     try:
@@ -53,16 +53,16 @@ def _promised() -> dict[str, float]:
 
 def _limits(report: Report) -> tuple[tuple[str, float], ...]:
     """What goodput counts as in time, a row each: two in a row cut a value of four digits off. [s]"""
-    limits, opened = [], _usual_limits(report) | _promised()
+    limits, initial = [], _usual_limits(report) | _link_limits()
     for name, label in LIMITS.items():
-        more: dict[str, Any] = {"placeholder": "no limit", "help": texts.LIMIT_HELP}
-        seconds = milliseconds(label, name.removesuffix("_s"), opened.get(name), report, empty=True, **more)
+        extra: dict[str, Any] = {"placeholder": "no limit", "help": texts.LIMIT_HELP}
+        seconds = milliseconds(label, name.removesuffix("_s"), initial.get(name), report, empty=True, **extra)
         if seconds is not None:
             limits.append((name, seconds))
     return tuple(limits)
 
 
-def _offered(report: Report) -> dict[str, Any]:
+def _demand(report: Report) -> dict[str, Any]:
     """Clients of a closed loop, or arrivals at a rate."""
     of = pair(report)
     kind = choose(
@@ -76,9 +76,9 @@ def _offered(report: Report) -> dict[str, Any]:
     clients = _count("Clients", usual, _CLIENTS_MOST, "clients", of, help=texts.CLIENTS_HELP)
     first, second = st.columns(2)
     think = number("Think time (s)", 0.0, 86_400.0, 0.0, "think", help=texts.THINK_HELP, widget=first.number_input)
-    more: dict[str, Any] = {"of": f"{think}", "help": texts.RAMP_HELP, "widget": second.number_input}
-    ramp = number("Ramp (s)", 0.0, 86_400.0, think, "ramp", **more)
-    return {"closed": ClosedLoop(clients, think, ramp, exponential=True)}
+    extra: dict[str, Any] = {"of": f"{think}", "help": texts.RAMP_HELP, "widget": second.number_input}
+    ramp = number("Ramp (s)", 0.0, 86_400.0, think, "ramp", **extra)
+    return {"loop": ClosedLoop(clients, think, ramp, exponential=True)}
 
 
 def _scheduler(ranks: int) -> Scheduler:
@@ -91,7 +91,7 @@ def _scheduler(ranks: int) -> Scheduler:
         chunk = choose(
             "Chunked prefill", texts.CHUNKED, "chunk", "on" if usual.chunked else "off", help=texts.CHUNK_HELP
         )
-        most = _count("Max sequences", seats, _SEQUENCES_MOST, "max-seqs", name, help=texts.MAX_SEQS_HELP)
+        max_seqs = _count("Max sequences", seats, _SEQUENCES_MOST, "max-seqs", name, help=texts.MAX_SEQS_HELP)
         block = _count("Block size (tokens)", usual.block, 65_536, "block", name)
         blocks = _count(
             "KV blocks", None, 10**9, "kv-blocks", name, placeholder=texts.ALL_BLOCKS, help=texts.BLOCKS_HELP
@@ -116,7 +116,7 @@ def _scheduler(ranks: int) -> Scheduler:
         chunked=chunk == "on",
         kv_blocks=blocks,
         block=block,
-        max_seqs=most,
+        max_seqs=max_seqs,
         prefix_hit=hit / 100,
         asynchronous=late,
         priorities=parse(classes),
@@ -125,20 +125,20 @@ def _scheduler(ranks: int) -> Scheduler:
     )
 
 
-def usual_load(report: Report, closed: bool) -> ServingLoad:
+def usual_load(report: Report, has_clients: bool) -> ServingLoad:
     """What the page opens with, whatever was set since: a demand is set against it."""
     limits = tuple(_usual_limits(report).items())
     return ServingLoad(
-        Load(report.token), POLICIES["vllm"], limits, ClosedLoop(1, exponential=True) if closed else None
+        Load(report.token), POLICIES["vllm"], limits, ClosedLoop(1, exponential=True) if has_clients else None
     )
 
 
 def serving_load(report: Report) -> ServingLoad:
     """Everything the sidebar says about a language model's load."""
     with st.sidebar:
-        offered = _offered(report)
+        demand = _demand(report)
         limits = _limits(report)
         scheduler = _scheduler(report.scenario.attention_dp or 1)
-        level = {name: offered.pop(name) for name in ("closed", "qps") if name in offered}
-        rules = Serving(max_batch=1, **sizes(report, False, "trace" in offered, "batch"))
-        return ServingLoad(Load(report.token, rules, **offered), scheduler, limits, **level)
+        level = {name: demand.pop(name) for name in ("loop", "qps") if name in demand}
+        rules = Serving(max_batch=1, **sizes(report, False, "trace" in demand, "batch"))
+        return ServingLoad(Load(report.token, rules, **demand), scheduler, limits, **level)

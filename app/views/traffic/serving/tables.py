@@ -7,7 +7,7 @@ import pandas as pd
 
 from app.shared import formats as fmt
 from app.shared.load import ServingLoad
-from app.shared.report_tables import stamped
+from app.shared.report_tables import stamp
 from app.views.traffic.serving import texts
 from app.views.traffic.serving.controls import LIMITS
 from engine.cost.report import Report
@@ -19,44 +19,44 @@ _METRICS = ("mean", "p50", "p90", "p99")
 
 def level(load: ServingLoad, value: float) -> str:
     """A load in words: `64 clients`, `3.20 requests/s`."""
-    if load.closed is None:
+    if load.loop is None:
         return fmt.si(value, "requests/s")
     return f"{value:,.0f} client{'s' if value != 1 else ''}"
 
 
 def limits(load: ServingLoad) -> str:
     """`TTFT p99 ≤ 500 ms, TPOT p50 ≤ 50.0 ms`."""
-    return ", ".join(f"{LIMITS[name]} ≤ {fmt.seconds(most)}" for name, most in load.limits) or texts.NO_LIMITS
+    return ", ".join(f"{LIMITS[name]} ≤ {fmt.seconds(seconds)}" for name, seconds in load.limits) or texts.NO_LIMITS
 
 
-def verdict(load: ServingLoad, most: Carried) -> str:
+def verdict(load: ServingLoad, max_load: Carried) -> str:
     """The highest load that keeps all limits, and what most of its time goes to. Markdown."""
-    if most.point is None or most.level is None:
-        missed = most.message.partition(": ")[2]
-        return texts.NONE.format(limits=limits(load), said=fmt.plain(missed))
+    if max_load.point is None or max_load.level is None:
+        reason = max_load.message.partition(": ")[2]
+        return texts.NONE.format(limits=limits(load), said=fmt.plain(reason))
     return texts.MOST.format(
-        level=level(load, most.level),
+        level=level(load, max_load.level),
         limits=limits(load),
-        rate=fmt.si(most.qps, "requests/s"),
-        tokens=fmt.si(most.point.report.output_tokens_per_s, "tok/s"),
-        share=fmt.percent(most.point.shares[most.point.binds]),
-        binds=most.point.binds,
+        rate=fmt.si(max_load.qps, "requests/s"),
+        tokens=fmt.si(max_load.point.report.output_tokens_per_s, "tok/s"),
+        share=fmt.percent(max_load.point.shares[max_load.point.binds]),
+        binds=max_load.point.binds,
     )
 
 
 def here(load: ServingLoad, point: OperatingPoint) -> str:
     """Which limits this load keeps. Markdown."""
-    asked = dict(load.limits)
+    limit_s = dict(load.limits)
     at = level(load, point.level)
-    missed = [
+    misses = [
         texts.ABOVE.format(
-            figure=LIMITS[name], seconds=fmt.seconds(figure), times=fmt.times((figure or 0.0) / asked[name])
+            figure=LIMITS[name], seconds=fmt.seconds(figure), times=fmt.times((figure or 0.0) / limit_s[name])
         )
-        for name in point.missed(asked)
+        for name in point.missed(limit_s)
         if (figure := point.figure(name)) is not None
     ]
     return (
-        texts.HERE_OUTSIDE.format(level=at, missed=", ".join(missed)) if missed else texts.HERE_INSIDE.format(level=at)
+        texts.HERE_OUTSIDE.format(level=at, missed=", ".join(misses)) if misses else texts.HERE_INSIDE.format(level=at)
     )
 
 
@@ -112,12 +112,12 @@ def latencies(point: OperatingPoint) -> tuple[pd.DataFrame, str]:
         "TPOT": report.tpot,
         "End to end": report.e2e,
     }
-    for own in report.classes:
-        several = {"TTFT": own.ttft, "Inter-token": own.itl, "End to end": own.e2e}
-        rows |= {f"{name}, priority {own.priority}": figures for name, figures in several.items()}
-    known: dict[str, Figures] = {name: figures for name, figures in rows.items() if figures is not None}
-    columns = {m: [fmt.seconds(getattr(figures, m).value) for figures in known.values()] for m in _METRICS}
-    frame = pd.DataFrame({"Time": list(known)} | columns)
+    for group in report.classes:
+        tails = {"TTFT": group.ttft, "Inter-token": group.itl, "End to end": group.e2e}
+        rows |= {f"{name}, priority {group.priority}": figures for name, figures in tails.items()}
+    times: dict[str, Figures] = {name: figures for name, figures in rows.items() if figures is not None}
+    columns = {m: [fmt.seconds(getattr(figures, m).value) for figures in times.values()] for m in _METRICS}
+    frame = pd.DataFrame({"Time": list(times)} | columns)
     first, steady = report.first_wave_ttft, report.steady_ttft
     if first is None or steady is None:
         return frame, f"end to end p99 {fmt.seconds(report.e2e.p99.value)}"
@@ -125,29 +125,29 @@ def latencies(point: OperatingPoint) -> tuple[pd.DataFrame, str]:
 
 
 def _settings(load: ServingLoad) -> dict[str, Any]:
-    loop, rules = load.closed or ClosedLoop(1), vars(load.scheduler)
-    asked: dict[str, Any] = {"load": "closed" if load.closed else load.load.process}
-    if load.closed:
-        asked |= {"think_s": loop.think_s, "ramp_s": loop.ramp_s}
+    loop, rules = load.loop or ClosedLoop(1), vars(load.scheduler)
+    settings: dict[str, Any] = {"load": "closed" if load.loop else load.load.process}
+    if load.loop:
+        settings |= {"think_s": loop.think_s, "ramp_s": loop.ramp_s}
     scheduler = {name: value for name, value in rules.items() if not isinstance(value, tuple)}
-    return asked | scheduler | {f"limit_{name}": value for name, value in load.limits}
+    return settings | scheduler | {f"limit_{name}": value for name, value in load.limits}
 
 
 def curve_rows(report: Report, load: ServingLoad, points: Sequence[OperatingPoint]) -> list[dict[str, Any]]:
     """One flat row a load, SI units in the keys."""
     rows = []
     for point in points:
-        row: dict[str, Any] = {"clients" if load.closed else "offered_per_s": point.level}
+        row: dict[str, Any] = {"clients" if load.loop else "offered_per_s": point.level}
         for name, value in point.report.as_dict().items():
             if isinstance(value, dict):
                 row |= {f"{name.removesuffix('_s')}_{metric}_s": seconds for metric, seconds in value.items()}
             elif name not in ("message", "classes"):
                 row[name] = value
-        for own in point.report.classes:
-            row |= {f"ttft_{m}_s_priority_{own.priority}": getattr(own.ttft, m).value for m in _METRICS}
-            row |= {f"e2e_{m}_s_priority_{own.priority}": getattr(own.e2e, m).value for m in _METRICS}
+        for group in point.report.classes:
+            row |= {f"ttft_{m}_s_priority_{group.priority}": getattr(group.ttft, m).value for m in _METRICS}
+            row |= {f"e2e_{m}_s_priority_{group.priority}": getattr(group.e2e, m).value for m in _METRICS}
         row |= {"output_tokens_per_s_per_device": point.tokens_per_s_per_device, "binds": point.binds}
         row |= {"tokens_per_s_per_user": point.tokens_per_s_per_user}
         row |= {f"share_{name.replace(' ', '_')}": share for name, share in point.shares.items()}
         rows.append(row | _settings(load))
-    return stamped(report, rows)
+    return stamp(report, rows)
