@@ -34,19 +34,19 @@ def collect(only: str | None = None) -> list[dict[str, Any]]:
     """
     files = [f for f in sorted(FOLDER.glob("bench_*.py")) if only is None or only in f.stem]
     if not files:
-        known = ", ".join(f.stem.removeprefix("bench_") for f in sorted(FOLDER.glob("bench_*.py"))) or "none here"
-        raise ScenarioError(f"no benchmark matches {only!r}; known: {known}")
+        names = ", ".join(f.stem.removeprefix("bench_") for f in sorted(FOLDER.glob("bench_*.py"))) or "none here"
+        raise ScenarioError(f"no benchmark matches {only!r}; known: {names}")
     root = str(FOLDER.parents[1])
     if root not in sys.path:
         sys.path.insert(0, root)
     rows: list[dict[str, Any]] = []
     for file in files:
         sys.stderr.write(f"{file.stem} ...\n")
-        rows += _measured(file.stem, lambda file=file: run_path(str(file))["rows"]())
+        rows += _rows_of(file.stem, lambda file=file: run_path(str(file))["rows"]())
     return rows
 
 
-def _measured(name: str, part: Callable[[], Iterable[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+def _rows_of(name: str, part: Callable[[], Iterable[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
     """Rows as they come; where they end in an error, a last one that says so."""
     try:
         yield from part()
@@ -72,6 +72,6 @@ def markdown(rows: list[dict[str, Any]]) -> str:
         value = f"{row['value']:.4g} {row['unit']}" if row["value"] is not None else "-"
         ratio = f"{row['ratio']:.3g}" if row["ratio"] is not None else "-"
         goal = f"{row['goal']:.3g}" if isinstance(row["goal"], int | float) else str(row["goal"] or "-")
-        met = {True: "yes", False: "**no**", None: "-"}[row["met"]]
-        lines.append(f"| {row['name']} | {value} | {row['against']} | {ratio} | {goal} | {met} |")
+        verdict = {True: "yes", False: "**no**", None: "-"}[row["met"]]
+        lines.append(f"| {row['name']} | {value} | {row['against']} | {ratio} | {goal} | {verdict} |")
     return "\n".join(lines) + "\n"

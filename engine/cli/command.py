@@ -42,12 +42,12 @@ def _number(kind: type, limits: Mapping[str, float], text: str) -> float:
             return value
     except ValueError:
         value = math.nan
-    above, least, most = limits.get("above", -math.inf), limits.get("from", -math.inf), limits.get("to", math.inf)
-    if not limits or not (above < value and least <= value <= most):
+    above, low, high = limits.get("above", -math.inf), limits.get("from", -math.inf), limits.get("to", math.inf)
+    if not limits or not (above < value and low <= value <= high):
         words = {"to": "to" if "from" in limits else "and up to"}
-        said = " ".join(f"{words.get(word, word)} {limit:,.10g}" for word, limit in limits.items())
+        range_text = " ".join(f"{words.get(word, word)} {limit:,.10g}" for word, limit in limits.items())
         whole = "a whole number" if kind is int else "a number"
-        raise argparse.ArgumentTypeError(f"{brief(text)} is not allowed: {f'{whole} {said}'.rstrip()} is")
+        raise argparse.ArgumentTypeError(f"{brief(text)} is not allowed: {f'{whole} {range_text}'.rstrip()} is")
     return value
 
 
@@ -85,19 +85,19 @@ def refuse(args: argparse.Namespace, names: Iterable[str], beside: str) -> None:
     """InputError for the first of some arguments that is given ``beside`` what leaves it no meaning."""
     for name in names:
         if (value := getattr(args, name)) != args.usual(name):
-            given = value[0] if isinstance(value, list) else value
-            shown = f"{given:.10g}" if isinstance(given, int | float) else brief(given, 60)
-            raise InputError(f"{name.replace('_', '-')} is {'on' if given is True else shown} beside {beside}")
+            item = value[0] if isinstance(value, list) else value
+            text = f"{item:.10g}" if isinstance(item, int | float) else brief(item, 60)
+            raise InputError(f"{name.replace('_', '-')} is {'on' if item is True else text} beside {beside}")
 
 
-def add_commands(group: Any, section: str, listed: bool = True) -> None:
+def add_commands(group: Any, section: str, with_help: bool = True) -> None:
     """A parser for each command of a section, with the function that answers it, by its module of this package; without
-    ``listed`` no help names it.
+    ``with_help`` no help names it.
     """
     for name, entry in TABLE[section].items():
-        shown: dict[str, Any] = {"help": entry["help"]} if listed else {}
+        options: dict[str, Any] = {"help": entry["help"]} if with_help else {}
         if "epilog" in entry:
-            shown |= {"epilog": entry["epilog"], "formatter_class": argparse.RawDescriptionHelpFormatter}
-        parser = group.add_parser(name, description=entry["help"], **shown)
+            options |= {"epilog": entry["epilog"], "formatter_class": argparse.RawDescriptionHelpFormatter}
+        parser = group.add_parser(name, description=entry["help"], **options)
         add_arguments(parser, entry)
         parser.set_defaults(answer=entry["answer"], spelled=entry.get("spelled", section == "analyses"))

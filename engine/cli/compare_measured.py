@@ -36,63 +36,61 @@ def compare_measured(args: argparse.Namespace) -> Answer:
         return _as_op(args)
     if args.out is not None:
         writable(args.out, args.force)
-    measured = predict(read_measured(args.file, args.set))
+    table = predict(read_measured(args.file, args.set))
     if args.out is not None:
         with beside(args.out) as fresh:
-            write_back(fresh, measured)
-    predicted = [row for row in measured.rows if row.predicted]
-    why = reasons(measured.rows)
-    if not predicted:
+            write_back(fresh, table)
+    forecasts = [row for row in table.rows if row.predicted]
+    why = reasons(table.rows)
+    if not forecasts:
         reason, count = why.most_common(1)[0]
-        raise ScenarioError(
-            f"{measured.name}: none of {len(measured.rows)} rows could be predicted; of {count}: {reason}"
-        )
-    errors = [error for row in predicted for error in row.errors.values()]
-    inside, all_ = coverage(predicted), spread(errors)
+        raise ScenarioError(f"{table.name}: none of {len(table.rows)} rows could be predicted; of {count}: {reason}")
+    errors = [error for row in forecasts for error in row.errors.values()]
+    inside, overall = coverage(forecasts), spread(errors)
     without: dict[str, int] = {}
-    for row in predicted:
+    for row in forecasts:
         for name in row.missing:
             without[name] = without.get(name, 0) + 1
     data: dict[str, Any] = {
-        "file": measured.name,
-        "rows": len(measured.rows),
-        "predicted": len(predicted),
+        "file": table.name,
+        "rows": len(table.rows),
+        "predicted": len(forecasts),
         "skipped": dict(why),
         "figures_without_prediction": without,
-        "given_limits": sum(bool(getattr(row.rate, "limits", ())) for row in predicted),
-        "summary": all_,
-        "groups": groups(predicted),
-        "workloads": groups(predicted, "workload"),
-        "engines": groups([row for row in predicted if row.engine is not None], "engine"),
+        "given_limits": sum(bool(getattr(row.rate, "limits", ())) for row in forecasts),
+        "summary": overall,
+        "groups": groups(forecasts),
+        "workloads": groups(forecasts, "workload"),
+        "engines": groups([row for row in forecasts if row.engine is not None], "engine"),
         "parts": [
             {k: v for k, v in part.items() if k != "errors"} | spread(part["errors"])
-            for part in parts_of([row for row in predicted if row.column])
+            for part in parts_of([row for row in forecasts if row.column])
         ],
         "band": inside,
         "errors": [
             {"row": row.number, "measured": dict(row.measured), "predicted": dict(row.predicted), "errors": row.errors}
-            for row in predicted
+            for row in forecasts
         ],
     }
-    lines = [f"{measured.name}: {len(predicted)} of {len(measured.rows)} rows predicted"]
+    lines = [f"{table.name}: {len(forecasts)} of {len(table.rows)} rows predicted"]
     lines += [f"  {count} skipped: {reason}" for reason, count in why.most_common()]
     lines += [f"  {count} {name} beside those without a prediction" for name, count in without.items()]
     if data["given_limits"]:
         lines.append(f"  {data['given_limits']} of them given that their run kept its benchmark's limits at its rate")
-    shown = [
+    records = [
         {"row": row.number, "system": row.scenario.system, "workload": row.scenario.workload}
         | {"errors": ", ".join(f"{name.rpartition('_')[0]} {error:+.0%}" for name, error in row.errors.items())}
-        for row in predicted
+        for row in forecasts
         if row.scenario is not None
     ]
     for rows in (
-        shown,
+        records,
         *([_percents(group) for group in data[by]] for by in ("groups", "workloads", "engines", "parts")),
     ):
         lines += ["", *lines_of(rows)] if rows else []
-    lines += ["", *_summary(predicted, inside)]
+    lines += ["", *_summary(forecasts, inside)]
     if args.fit:
-        data["fit"], fits = _fitted(args, predicted, default_catalog())
+        data["fit"], fits = _fit_parts(args, forecasts, default_catalog())
         lines += fits
     return data, lines
 
@@ -136,9 +134,9 @@ def _as_op(args: argparse.Namespace) -> Answer:
     return op(parser.parse_args(["--from", str(args.file), *out, *(["--force"] if args.force else [])]))
 
 
-def _fitted(args: argparse.Namespace, predicted: list[Any], catalog: Any) -> tuple[list[dict[str, Any]], list[str]]:
+def _fit_parts(args: argparse.Namespace, forecasts: list[Any], catalog: Any) -> tuple[list[dict[str, Any]], list[str]]:
     """Every part with enough rows fitted, and written where that helps on rows left out."""
-    parts = enough(predicted, catalog)
+    parts = enough(forecasts, catalog)
     for system, device, _ in parts:
         for path in files_of(system, device.id, user_root()):
             if path.exists():
@@ -155,7 +153,7 @@ def _fitted(args: argparse.Namespace, predicted: list[Any], catalog: Any) -> tup
             "error_left_out": part.left_out,
             "gain_left_out": part.gain,
             "gain_standard_error": part.doubt,
-            "moved": [asdict(moved) for moved in part.constants],
+            "moved": [asdict(constant) for constant in part.constants],
         }
         lines += ["", f"fit of {device.name} to {part.rows} rows of {system}:"]
         lines += [

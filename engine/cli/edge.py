@@ -9,7 +9,7 @@ from engine.analyses.cuts import best_split, split_points
 from engine.analyses.edge import depth_first_of, forwarding, host_and_nic
 from engine.analyses.placement import p99_s, placements
 from engine.cli.command import Answer
-from engine.cli.scenario import changed, scenario_of
+from engine.cli.scenario import scenario_in, scenario_of
 from engine.cost.error_bands import told
 from engine.devices import family
 from engine.evaluate import evaluate
@@ -20,7 +20,7 @@ from hardware_specs.catalog import default_catalog
 
 def split(args: argparse.Namespace) -> Answer:
     """Every cut of a network between two or three executors, and the best. Estimates."""
-    scenario = changed(args).with_(scheme="split", second_split=None)
+    scenario = scenario_in(args).with_(scheme="split", second_split=None)
     points = split_points(scenario, args.first_precision, args.goal)
     best = best_split(points, args.goal)
     data = {
@@ -32,8 +32,8 @@ def split(args: argparse.Namespace) -> Answer:
             asdict(p) | p.error_band.ends({"latency_s": p.latency_s, "interval_s": p.interval_s}) for p in points
         ],
     }
-    many = f"{best.at} of {best.at + best.rest} operators on the first"
-    first = f"best for {args.goal}: {best.place} ({many}), {amount(best.latency_s, 's')}"
+    count = f"{best.at} of {best.at + best.rest} operators on the first"
+    first = f"best for {args.goal}: {best.place} ({count}), {amount(best.latency_s, 's')}"
     return data, [first, f"error band: {told(best.error_band)}"]
 
 
@@ -43,9 +43,9 @@ def camera(args: argparse.Namespace) -> Answer:
     if args.passed is not None and not args.filter:
         raise ScenarioError(f"passed is {args.passed:g}: a share that --filter passes on, and none is set")
     scenario = row_of(_on_cameras(args.workload, args.system))
-    own = {} if args.precision is None else {"precision": args.precision}
-    tiers = [_tier(said, {"precision": scenario.precision} | own) for said in args.tier or ()]
-    tiers = tiers or [replace(tier, **own) for tier in tiers_of(scenario)]
+    precision = {} if args.precision is None else {"precision": args.precision}
+    tiers = [_tier(text, {"precision": scenario.precision} | precision) for text in args.tier or ()]
+    tiers = tiers or [replace(tier, **precision) for tier in tiers_of(scenario)]
     if len(tiers) > 1:
         tiers[1] = replace(tiers[1], metres=tiers[1].metres + 1e3 * args.extra_km)
     network = CameraNetwork(
@@ -65,19 +65,19 @@ def camera(args: argparse.Namespace) -> Answer:
     return rows, sentences
 
 
-def _on_cameras(said: str, system: str | None) -> Scenario:
+def _on_cameras(text: str, system: str | None) -> Scenario:
     """The scenario that a token, a preset or a file means, or a network in FP32 on a row of machines."""
-    if said[:1].isdigit() or ":" in said or said.endswith((".yaml", ".yml", ".json")):
-        return scenario_of(said, system)
-    return make({"system": system or "edge-metro-core", "workload": said, "scheme": "split", "precision": "fp32"})
+    if text[:1].isdigit() or ":" in text or text.endswith((".yaml", ".yml", ".json")):
+        return scenario_of(text, system)
+    return make({"system": system or "edge-metro-core", "workload": text, "scheme": "split", "precision": "fp32"})
 
 
-def _tier(said: str, usual: dict[str, Any]) -> Tier:
+def _tier(text: str, usual: dict[str, Any]) -> Tier:
     """A tier from ``far edge=arm-edge-cpu,machines=each`` or ``metro=xeon-e5-2650,link=metro-1g,batch=8``."""
-    name, _, rest = said.partition("=")
-    device, *settings = rest.split(",")
+    name, _, body = text.partition("=")
+    device, *settings = body.split(",")
     if not name or not device:
-        raise ScenarioError(f"tier is {said[:40]!r}; allowed: NAME=DEVICE,link=LINK and more settings")
+        raise ScenarioError(f"tier is {text[:40]!r}; allowed: NAME=DEVICE,link=LINK and more settings")
     kinds: dict[str, type] = dict.fromkeys(("link", "precision", "format"), str)
     kinds |= {"machines": int, "batch": int, "compression": float, "km": float}
     values = dict(usual)
@@ -97,15 +97,15 @@ def _tier(said: str, usual: dict[str, Any]) -> Tier:
 def forward(args: argparse.Namespace) -> Answer:
     """Packets that a SmartNIC passes on while it infers. A bound."""
     device = default_catalog().device(args.device)
-    wanted = args.executors
-    if wanted is None:
+    executors = args.executors
+    if executors is None:
         path = family(device.kind).packets
-        wanted = path.usual(device) if path is not None else 0
-    result = forwarding(device, wanted, busy=args.busy)
+        executors = path.usual(device) if path is not None else 0
+    result = forwarding(device, executors, busy=args.busy)
     busy = f"{result.executors} executors {percent(result.busy)} busy"
     drop = result.drop_bytes
-    least = "no thread is left to forward" if drop is None else f"line rate from {drop:.0f} B on"
-    sentences = [f"{device.name}: {busy}, {least}"]
+    line_rate = "no thread is left to forward" if drop is None else f"line rate from {drop:.0f} B on"
+    sentences = [f"{device.name}: {busy}, {line_rate}"]
     for size, rate in zip(result.sizes, result.bytes_per_s, strict=True):
         share = percent(rate / result.line_bytes_per_s)
         sentences.append(f"{size:6} B {8e-9 * rate:8.1f} Gbit/s  {share} of line rate")
@@ -114,17 +114,17 @@ def forward(args: argparse.Namespace) -> Answer:
 
 def host(args: argparse.Namespace) -> Answer:
     """A host and its network processor at once: rate, watts above idle and at the wall, money. Estimates."""
-    shares = host_and_nic(changed(args), args.limit_ms / 1e3)
-    first, _, both = shares
-    sentences = [f"together {both.throughput_per_s / first.throughput_per_s - 1:.1%} more than the host alone"]
-    if both.per_watt and first.per_watt:
-        sentences.append(f"work a joule at the wall {both.per_watt / first.per_watt - 1:+.1%}")
+    shares = host_and_nic(scenario_in(args), args.limit_ms / 1e3)
+    first, _, pair = shares
+    sentences = [f"together {pair.throughput_per_s / first.throughput_per_s - 1:.1%} more than the host alone"]
+    if pair.per_watt and first.per_watt:
+        sentences.append(f"work a joule at the wall {pair.per_watt / first.per_watt - 1:+.1%}")
     return [asdict(share) | {"per_watt": share.per_watt} for share in shares], sentences
 
 
 def fuse(args: argparse.Namespace) -> Answer:
     """A network breadth first and depth first: time, traffic, tiles. Estimates."""
-    scenario = changed(args)
+    scenario = scenario_in(args)
     comparison, band = depth_first_of(scenario), evaluate(scenario).error_band
     times = {"breadth_s": comparison.breadth_s, "depth_s": comparison.depth_s}
     data = {

@@ -31,21 +31,21 @@ def import_config(args: argparse.Namespace) -> Answer | None:
     with beside(target) as path:
         path.write_text(to_yaml(workload))
     graph = build_graph(FAMILIES[workload.family], {key: number.value for key, number in workload.params.items()})
-    first, each = _cache(graph)
+    first, per_token = _cache(graph)
     data = {
         "id": workload.id,
         "path": str(target),
         "parameters": graph.parameters,
         "precision": workload.precision,
-        "kv_elements_per_token": each,
+        "kv_elements_per_token": per_token,
         "state_elements_per_sequence": first,
         "notes": list(workload.notes),
     }
     state = f" and {amount(2 * first, 'B')} of state per sequence" if first else ""
-    many = graph.parameters
-    count = f"{many / 1e9:,.3f} B" if many >= 1e8 else f"{many / 1e6:,.3f} M"
+    parameters = graph.parameters
+    count = f"{parameters / 1e9:,.3f} B" if parameters >= 1e8 else f"{parameters / 1e6:,.3f} M"
     lines = [
-        f"{workload.id}: {count} parameters in {workload.precision}, {amount(2 * each, 'B')} of "
+        f"{workload.id}: {count} parameters in {workload.precision}, {amount(2 * per_token, 'B')} of "
         f"KV cache per token{state} (FP16)",
         f"written to {target}",
         *workload.notes,

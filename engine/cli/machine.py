@@ -9,7 +9,7 @@ from engine.analyses.machine import machine as describe
 from engine.analyses.microservice import Client
 from engine.analyses.microservice import microservice as serve
 from engine.cli.command import Answer
-from engine.cli.scenario import changed
+from engine.cli.scenario import scenario_in
 from engine.devices.common.instruction_set import SAME
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.sentences import amount, percent
@@ -21,22 +21,22 @@ _LIMIT = 4_000_000  # bytes of a program's file
 
 def machine(args: argparse.Namespace) -> Answer:
     """Units, fabric, tiles and arithmetic. Sizes are exact, times estimates."""
-    described = describe(changed(args))
-    sentences = [f"units over {described.timeline_of}"] if described.units else []
-    if described.tiles:
-        (down, across), (side, lanes) = described.tiles.knobs, described.tiles.best
+    facts = describe(scenario_in(args))
+    sentences = [f"units over {facts.timeline_of}"] if facts.units else []
+    if facts.tiles:
+        (down, across), (side, lanes) = facts.tiles.knobs, facts.tiles.best
         sentences.append(
             f"of latencies by {down} and {across}: best {side} x {lanes}, fewest DSP slices, "
-            f"{described.tiles.best_slices:,.0f}, within {SAME:.1%} of the fastest"
+            f"{facts.tiles.best_slices:,.0f}, within {SAME:.1%} of the fastest"
         )
-    return asdict(described), sentences
+    return asdict(facts), sentences
 
 
 def microservice(args: argparse.Namespace) -> Answer:
     """A pool behind the network: its rate and its clients. An estimate."""
     limit = None if args.p95_ms is None else args.p95_ms * 1e-3
     client = Client(args.client_cores, args.client_ms * 1e-3)
-    service = serve(changed(args), args.pool, args.clients, client, limit)
+    service = serve(scenario_in(args), args.pool, args.clients, client, limit)
     return asdict(service), [service.message]
 
 
@@ -52,19 +52,19 @@ def _text(args: argparse.Namespace, scenario: Scenario) -> str:
 
 def program(args: argparse.Namespace) -> Answer:
     """A program, shipped or a user's own: listed, run on numbers, timed, or its hazards."""
-    scenario = changed(args)
+    scenario = scenario_in(args)
     text = _text(args, scenario)
     if args.what == "run":
         return [asdict(value) for value in execute(scenario, text, args.seed)], ()
-    listed = listing(scenario, text)
-    total = f"{listed.cycles:,.0f} cycles, {amount(listed.seconds, 's')}"
+    result = listing(scenario, text)
+    total = f"{result.cycles:,.0f} cycles, {amount(result.seconds, 's')}"
     if args.what == "check":
-        hazards = [asdict(row) for row in listed.rows if row.hazard]
-        return hazards, [f"{len(listed.rows)} instructions, {len(hazards)} of them wait for another", *listed.notes]
+        hazards = [asdict(row) for row in result.rows if row.hazard]
+        return hazards, [f"{len(result.rows)} instructions, {len(hazards)} of them wait for another", *result.notes]
     if args.what == "show":
-        return listed.as_dict(), [total]
+        return result.as_dict(), [total]
     busy: dict[str, float] = {}
-    for unit, _, _, cycles in listed.bars:
+    for unit, _, _, cycles in result.bars:
         busy[unit] = busy.get(unit, 0.0) + cycles
-    shares = [f"  {unit:24} {n:>10,.0f} busy {percent(n / listed.cycles):>6}" for unit, n in busy.items()]
-    return listed.as_dict(), [total, *shares]
+    shares = [f"  {unit:24} {n:>10,.0f} busy {percent(n / result.cycles):>6}" for unit, n in busy.items()]
+    return result.as_dict(), [total, *shares]

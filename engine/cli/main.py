@@ -15,19 +15,19 @@ from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
 _PROBLEMS = 10  # of a user's files that are told before every answer
-_NAMED = {"id": "id", "name": "name"}
+_NAMES = {"id": "id", "name": "name"}
 _KINDS = {  # that can be listed: what is said of an entry, and where it has it
-    "systems": _NAMED | {"document": "document"},
-    "devices": _NAMED | {"kind": "kind"},
-    "links": _NAMED,
-    "nics": _NAMED,
-    "workloads": _NAMED | {"family": "family", "document": "document"},
+    "systems": _NAMES | {"document": "document"},
+    "devices": _NAMES | {"kind": "kind"},
+    "links": _NAMES,
+    "nics": _NAMES,
+    "workloads": _NAMES | {"family": "family", "document": "document"},
     "presets": {"id": "id", "name": "title"} | {name: name for name in ("document", "headline", "system", "workload")},
     "families": {"id": "kind", "name": "title"},
 }
 
 
-def listed(args: argparse.Namespace) -> Answer:
+def entries_of(args: argparse.Namespace) -> Answer:
     """Entries of a catalog by id and name."""
     from engine.devices import FAMILIES, family
     from engine.resolve.presets import PRESETS
@@ -52,7 +52,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_commands(commands, "commands")
     ask = commands.add_parser("ask", help=f"one analysis: {', '.join(TABLE['analyses'])}")
     add_commands(ask.add_subparsers(dest="analysis", required=True, metavar="ANALYSIS"), "analyses")
-    add_commands(commands, "analyses", listed=False)
+    add_commands(commands, "analyses", with_help=False)
     return parser
 
 

@@ -33,7 +33,7 @@ def measure(args: argparse.Namespace) -> Answer:
         of = (args.workload, args.precision or "fp32", args.batch, args.threads)
         return measure_workload(*of, repeats=args.repeats, bounds=bounds).to_dict(), ()
     if args.kernel == _STUDY[0]:
-        return _trained(args)
+        return _wide_deep(args)
     if args.kernel == "list":
         rows = [
             {"kernel": k.name, "name": k.title, "shape": "x".join(k.labels), "precisions": list(k.precisions)}
@@ -47,7 +47,7 @@ def measure(args: argparse.Namespace) -> Answer:
         )
     entry = runs_here.kernel_named(args.kernel)
     shape = runs_here.shape_of(entry, args.shape)
-    measured = runs_here.measure_kernel(
+    result = runs_here.measure_kernel(
         entry.name,
         shape,
         args.precision or entry.precisions[0],
@@ -56,16 +56,16 @@ def measure(args: argparse.Namespace) -> Answer:
         bounds=bounds,
         roofline=runs_here.host_roofline(),
     )
-    data = measured.to_dict()
+    data = result.to_dict()
     sentences = [f"{entry.title}, {' x '.join(map(str, shape))}; error of the signal, against float64"]
-    if measured.roof_share is not None:
-        sentences.append(f"{percent(measured.roof_share)} of what the probed roofs allow")
-    if measured.library is not None:
-        sentences.append(f"numpy FP32: {measured.library.median / measured.time.median:.3g} times our time")
+    if result.roof_share is not None:
+        sentences.append(f"{percent(result.roof_share)} of what the probed roofs allow")
+    if result.library is not None:
+        sentences.append(f"numpy FP32: {result.library.median / result.time.median:.3g} times our time")
     return data, sentences
 
 
-def _trained(args: argparse.Namespace) -> Answer:
+def _wide_deep(args: argparse.Namespace) -> Answer:
     study = wide_deep_study(batches=(args.batch if args.batch is not None else 512,), threads=args.threads)
     (batch,) = {speed.batch for speed in study.speed}
     data = {
@@ -91,15 +91,15 @@ def _trained(args: argparse.Namespace) -> Answer:
 
 def _zoo(args: argparse.Namespace, bounds: Any) -> Answer:
     """Every network of the user's folder, measured beside its prediction from a probe of this host."""
-    wanted = list(files())
-    if not wanted:
+    ids = list(files())
+    if not ids:
         raise runs_here.MeasureError(
             f"--zoo runs the ONNX files in {own_folder()}, and there are none; networks of the catalog are counts "
             "without weights"
         )
     runs, reasons = [], {}
-    for at, id in enumerate(wanted):
-        sys.stderr.write(f"\r{at + 1} of {len(wanted)}  {id:32}")
+    for at, id in enumerate(ids):
+        sys.stderr.write(f"\r{at + 1} of {len(ids)}  {id:32}")
         try:
             runs.append(
                 measure_workload(
@@ -144,26 +144,26 @@ def calibrate(args: argparse.Namespace) -> Answer:
 
 def plan(args: argparse.Namespace) -> Answer:
     """A precision for every layer, and the scenario that makes. Measurements, but for its price."""
-    found = workflow.study(args.study, workflow.BOUND if args.bound is None else args.bound, args.wide, args.repeats)
-    planned = workflow.in_scenario(found, default_scenario("fb-node", workflow.WORKLOAD))
-    report = evaluate(planned)
+    study = workflow.study(args.study, workflow.BOUND if args.bound is None else args.bound, args.wide, args.repeats)
+    scenario = workflow.in_scenario(study, default_scenario("fb-node", workflow.WORKLOAD))
+    report = evaluate(scenario)
     data = {
         "study": args.study,
         "metric": workflow.METRIC,
-        "bound": found.bound,
-        "met": found.holds,
-        "untouched_loss": found.untouched_loss,
-        "precision": dict(found.plan.precision),
-        "reference_time_s": found.plan.reference_time,
-        "steps": [asdict(step) for step in found.plan.steps],
+        "bound": study.bound,
+        "met": study.holds,
+        "untouched_loss": study.untouched_loss,
+        "precision": dict(study.plan.precision),
+        "reference_time_s": study.plan.reference_time,
+        "steps": [asdict(step) for step in study.plan.steps],
         "workload": workflow.WORKLOAD,
         "latency_s": report.latency_s,
         **report.error_band.beside({"latency_s": report.latency_s}),
-        "token": encode(planned),
+        "token": encode(scenario),
     }
     sentences = [
-        f"{workflow.TITLE}: {workflow.METRIC} at most {100 * found.bound:g}%",
-        f"{'met' if found.holds else 'not met'}; on data no step has seen: {100 * found.untouched_loss:.4g}%",
+        f"{workflow.TITLE}: {workflow.METRIC} at most {100 * study.bound:g}%",
+        f"{'met' if study.holds else 'not met'}; on data no step has seen: {100 * study.untouched_loss:.4g}%",
         f"{report.workload_name} on {report.system_name}: {amount(report.latency_s, 's')}",
         f"error band: {told(report.error_band)}",
     ]

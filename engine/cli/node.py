@@ -5,63 +5,63 @@ import argparse
 from engine.analyses.node.at_work import by_kind
 from engine.analyses.node.tilings import pinned, products, tilings_of
 from engine.cli.command import Answer
-from engine.cli.scenario import changed
+from engine.cli.scenario import scenario_in
 from engine.scenario import ScenarioError
 from engine.scenario.sentences import amount, percent
 
 
 def kinds(args: argparse.Namespace) -> Answer:
     """Time by kind of operator, before and after each optimisation. An estimate. [s]"""
-    first, *rest = by_kind(changed(args))
+    first, *columns = by_kind(scenario_in(args))
     sentences = [f"{amount(first.latency_s, 's')} per request, by kind of operator"]
     sentences += [
         f"  {kind:24} {amount(t, 's'):>10}  {percent(first.share(kind)):>5}" for kind, t in first.seconds.items()
     ]
-    for column in rest:
+    for column in columns:
         changes = {
             kind: column.seconds.get(kind, 0.0) - first.seconds.get(kind, 0.0)
             for kind in {**first.seconds, **column.seconds}
         }
-        most = sorted(((k, v) for k, v in changes.items() if abs(v) > 1e-9), key=lambda pair: -abs(pair[1]))[:4]
-        by = ", ".join(f"{kind} {'+' if by > 0 else '-'}{amount(abs(by), 's')}" for kind, by in most)
+        largest = sorted(((k, v) for k, v in changes.items() if abs(v) > 1e-9), key=lambda pair: -abs(pair[1]))[:4]
+        by = ", ".join(f"{kind} {'+' if by > 0 else '-'}{amount(abs(by), 's')}" for kind, by in largest)
         if by:
             sentences.append(f"{column.label} {'on' if column.on else 'off'}: {amount(column.latency_s, 's')} ({by})")
-    return {"columns": [vars(column) | {"seconds": dict(column.seconds)} for column in (first, *rest)]}, sentences
+    return {"columns": [vars(column) | {"seconds": dict(column.seconds)} for column in (first, *columns)]}, sentences
 
 
-def _sides(text: str, name: str, many: int) -> tuple[int, ...]:
+def _sides(text: str, name: str, count: int) -> tuple[int, ...]:
     parts = text.split("x")
-    if len(parts) != many or not all(part.isdigit() for part in parts):
-        raise ScenarioError(f"{name} is {text[:40]!r}: {many} whole numbers with an x between are allowed")
+    if len(parts) != count or not all(part.isdigit() for part in parts):
+        raise ScenarioError(f"{name} is {text[:40]!r}: {count} whole numbers with an x between are allowed")
     return tuple(map(int, parts))
 
 
 def tile(args: argparse.Namespace) -> Answer:
     """Every tiling of every product on a card, or the price of one. Counts are exact, times estimates."""
-    named = products(changed(args))
+    jobs = products(scenario_in(args))
     if args.op:
-        names = [op.name for _, op, _ in named]
-        named = tuple(row for row in named if row[1].name == args.op)
-        if not named:
+        names = [op.name for _, op, _ in jobs]
+        jobs = tuple(row for row in jobs if row[1].name == args.op)
+        if not jobs:
             raise ScenarioError(f"--op is {args.op[:60]!r}: products here are {', '.join(names[:20])}")
     if args.block:
         block = _sides(args.block, "--block", 3)
         rows, sentences = [], []
-        for job, op, side in named:
+        for job, op, side in jobs:
             best = tilings_of(job, op, side, 0.0).best["latency"]
             cores = _sides(args.cores, "--cores", 2) if args.cores else best.cores
-            own = pinned(side, block, (cores[0], cores[1]), args.stays or "")
-            sentences.append(f"{op.name}: {amount(own.seconds, 's')} (best {amount(best.seconds, 's')})")
-            rows.append({"name": op.name, "pinned": vars(own) | {"words": own.words()}, "best": vars(best)})
+            tiling = pinned(side, block, (cores[0], cores[1]), args.stays or "")
+            sentences.append(f"{op.name}: {amount(tiling.seconds, 's')} (best {amount(best.seconds, 's')})")
+            rows.append({"name": op.name, "pinned": vars(tiling) | {"words": tiling.words()}, "best": vars(best)})
         return {"products": rows}, sentences
-    tilings = [tilings_of(job, op, side) for job, op, side in named]
+    tilings = [tilings_of(job, op, side) for job, op, side in jobs]
     sentences = []
     for product in tilings:
         if (best := product.best.get("latency")) is None:
             sentences.append(f"{product.name}: no tile of it fits a core")
             continue
         sentences.append(f"{product.name}: {amount(best.seconds, 's')}, {product.count_text()}; {best.words()}")
-        (near, far), most = product.bounds, (best.near_bytes, best.far_bytes)
-        into, off = (f"{amount(b, 'B')} (at least {amount(a, 'B')})" for a, b in zip((near, far), most, strict=True))
+        (near, far), traffic = product.bounds, (best.near_bytes, best.far_bytes)
+        into, off = (f"{amount(b, 'B')} (at least {amount(a, 'B')})" for a, b in zip((near, far), traffic, strict=True))
         sentences.append(f"    into cores {into}, LPDDR {off}, {amount(best.joules, 'J')}")
     return {"products": [product.to_dict() for product in tilings]}, sentences

@@ -43,8 +43,8 @@ def _operator(args: argparse.Namespace) -> Answer:
     seconds, bound, low, high = (
         float(column[0]) for column in (answers.seconds, answers.bound, answers.low, answers.high)
     )
-    said = {name: column[0] for name, column in texts.items()}
-    kernel = {"expert_kernel": expert_kernel(named_part(args.device), said)} if kind.name == "moe" else {}
+    cells = {name: column[0] for name, column in texts.items()}
+    kernel = {"expert_kernel": expert_kernel(named_part(args.device), cells)} if kind.name == "moe" else {}
     data = {
         "kind": kind.name,
         **row,
@@ -78,13 +78,13 @@ def _table(args: argparse.Namespace) -> Answer:
     if args.out is not None:
         with beside(args.out) as fresh:
             write_rows(fresh, table, answers)
-    priced = answers.why == 0
-    data: dict[str, Any] = {"kind": kind.name, "rows": len(table.lines), "predicted": int(priced.sum())}
+    valid = answers.why == 0
+    data: dict[str, Any] = {"kind": kind.name, "rows": len(table.lines), "predicted": int(valid.sum())}
     data["skipped"] = {why: int((answers.why == i).sum()) for i, why in enumerate(answers.reasons) if i}
     lines = [f"{kind.name}: {data['predicted']} of {data['rows']} rows predicted"]
     lines += [f"  {count} skipped: {why}" for why, count in data["skipped"].items()]
-    if "time_us" in table.columns and priced.any():
-        data |= _errors(answers, np.array(table.columns["time_us"], dtype=np.float64) * 1e-6, priced)
+    if "time_us" in table.columns and valid.any():
+        data |= _errors(answers, np.array(table.columns["time_us"], dtype=np.float64) * 1e-6, valid)
         lines += [
             f"  error       half within {percent(data['error_median'])}, 90% within {percent(data['error_p90'])}",
             f"  bias        {data['bias']:+.1%}; {percent(data['in_band'])} of the measurements lie in the band",
@@ -92,13 +92,13 @@ def _table(args: argparse.Namespace) -> Answer:
     return data, lines
 
 
-def _errors(answers: Any, measured: np.ndarray, priced: np.ndarray) -> dict[str, float]:
+def _errors(answers: Any, reference_s: np.ndarray, valid: np.ndarray) -> dict[str, float]:
     """How far predictions are from figures measured above zero: |predicted / measured - 1|."""
-    use = priced & (measured > 0.0)
+    use = valid & (reference_s > 0.0)
     if not use.any():
         return {"error_median": 0.0, "error_p90": 0.0, "bias": 0.0, "in_band": 0.0}
-    error = answers.seconds[use] / measured[use] - 1.0
-    inside = (answers.low[use] <= measured[use]) & (measured[use] <= answers.high[use])
+    error = answers.seconds[use] / reference_s[use] - 1.0
+    inside = (answers.low[use] <= reference_s[use]) & (reference_s[use] <= answers.high[use])
     return {
         "error_median": float(np.median(np.abs(error))),
         "error_p90": float(np.quantile(np.abs(error), 0.9)),

@@ -14,18 +14,18 @@ _UNITS = {  # ends of a key, longest first
     "cycles_per_s": "cycle/s", "per_s": "/s", "qps": "request/s",
     "bytes": "B", "joules": "J", "seconds": "s", "usd": "USD", "s": "s", "w": "W", "j": "J",
 }  # fmt: skip
-_SAID = ("scenario", "error_band", "message")  # in a sentence, or for machines
+_SKIP = ("scenario", "error_band", "message")  # in a sentence, or for machines
 _SHARES = ("share", "utilisation")
 _ROWS, _WIDE = 24, 44  # rows of a table and characters of a cell that a terminal is shown; --json holds all
 
 
-def emit(data: Any, lines: Iterable[str], as_json: bool, spelled: bool = False) -> None:
-    """Writes the data as JSON, or the lines, and after them the data where they are ``spelled``.
+def emit(data: Any, lines: Iterable[str], as_json: bool, with_data: bool = False) -> None:
+    """Writes the data as JSON, or the lines, and after them the data if ``with_data``.
 
     ScenarioError for a number in JSON that is not finite.
     """
     if not as_json:
-        sys.stdout.write("\n".join([*lines, *(lines_of(data) if spelled else ())]) + "\n")
+        sys.stdout.write("\n".join([*lines, *(lines_of(data) if with_data else ())]) + "\n")
         return
     try:
         text = json.dumps(data, indent=1, allow_nan=False)
@@ -68,7 +68,7 @@ def lines_of(data: Any, indent: str = "") -> Iterator[str]:
     """Plain data with SI units in its keys as lines: figures by name, rows of alike records as a table."""
     rows = [row for row in data if isinstance(row, dict)] if isinstance(data, list | tuple) else []
     if rows:
-        keys = [key for key in rows[0] if key not in _SAID and all(_flat(row.get(key)) for row in rows)]
+        keys = [key for key in rows[0] if key not in _SKIP and all(_flat(row.get(key)) for row in rows)]
         cells = [[*map(_label, keys)]]
         cells += [
             [_cell(key, row.get(key))[: _WIDE if key != keys[-1] else None] for key in keys] for row in rows[:_ROWS]
@@ -80,7 +80,7 @@ def lines_of(data: Any, indent: str = "") -> Iterator[str]:
             yield f"{indent}and {len(rows) - _ROWS} more rows: --json holds all"
     elif isinstance(data, dict):
         for key, value in data.items():
-            if key in _SAID or value in (None, "", (), []):
+            if key in _SKIP or value in (None, "", (), []):
                 continue
             if _flat(value):
                 yield f"{indent}{_label(key):26} {_cell(key, value)}"

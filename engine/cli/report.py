@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.cli.command import Answer
-from engine.cli.scenario import changed
+from engine.cli.scenario import scenario_in
 from engine.cost.error_bands import told
 from engine.cost.timeline import TRACED, trace
 from engine.evaluate import evaluate
@@ -19,9 +19,9 @@ from engine.scenario.files import beside, writable
 from engine.scenario.sentences import amount, percent
 
 
-def evaluated(args: argparse.Namespace) -> Answer | None:
+def report_of(args: argparse.Namespace) -> Answer | None:
     """A scenario's report. Estimates."""
-    report = evaluate(changed(args))
+    report = evaluate(scenario_in(args))
     if args.trace:
         text = trace(report.in_order(TRACED), "one request", token=report.token, **report.versions)
         writable(Path(args.trace), args.force)
@@ -60,7 +60,7 @@ def _lines(report: Any) -> Iterator[str]:
     yield f"token       {report.token}"
 
 
-def validated(args: argparse.Namespace) -> Answer:
+def validation(args: argparse.Namespace) -> Answer:
     """Every published figure beside its prediction."""
     rows, elsewhere = validate(), compare()
     return elsewhere if args.elsewhere else rows, summary(rows, elsewhere)

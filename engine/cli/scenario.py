@@ -54,15 +54,15 @@ def _from_file(path: Path) -> Scenario:
         data = data["scenario"]  # a report as exported
     if not isinstance(data, dict) or not {"system", "workload"} <= data.keys():
         raise ScenarioError(f"{path.name}: a scenario file needs at least `system` and `workload`")
-    known = {key: value for key, value in data.items() if key in Scenario.model_fields}
-    strange = sorted(str(key) for key in data.keys() - known.keys())
+    fields = {key: value for key, value in data.items() if key in Scenario.model_fields}
+    strange = sorted(str(key) for key in data.keys() - fields.keys())
     if strange:
         raise ScenarioError(f"{path.name}: {strange[0]!r} is not a field; fields: {', '.join(Scenario.model_fields)}")
-    count = {} if "scheme" in known else _count(known.get("devices"))
-    base = default_scenario(str(known["system"]), str(known["workload"]), **count)
-    if "switches" in known and isinstance(known["switches"], dict):
-        known["switches"] = base.switches | known["switches"]
-    return make(base.model_dump() | known)
+    count = {} if "scheme" in fields else _count(fields.get("devices"))
+    base = default_scenario(str(fields["system"]), str(fields["workload"]), **count)
+    if "switches" in fields and isinstance(fields["switches"], dict):
+        fields["switches"] = base.switches | fields["switches"]
+    return make(base.model_dump() | fields)
 
 
 def _count(devices: Any) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def add_scenario(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help="any setting; may repeat")
 
 
-def changed(args: argparse.Namespace) -> Scenario:
+def scenario_in(args: argparse.Namespace) -> Scenario:
     """The scenario meant by the arguments of `add_scenario`."""
     scenario = scenario_of(args.scenario, args.system, args.workload, None if args.scheme else args.devices)
     flags = {f.path: getattr(args, f.path) for f in FIELDS if f.flag and f.kind != "id"}

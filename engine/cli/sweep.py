@@ -21,7 +21,7 @@ from engine.traffic.engines.serving_sweep import has_serving_axes, serving_sweep
 from entries.files import read_plain
 
 _SPACE_MOST = 1 << 20  # bytes of a file
-_TOLD = 100  # prices of a table from which their making is told
+_MIN_PRICES = 100  # prices of a table from which their making is told
 
 
 @contextmanager
@@ -57,17 +57,17 @@ def sweep(args: argparse.Namespace) -> Answer:
     space = space_of(args.space)
     if args.pareto:
         space = replace(space, objectives=objectives_of(args.pareto))
-    shown = -1
+    last = -1
 
-    def progress(done: int, size: int) -> None:
-        nonlocal shown
-        percent = 100 * done // max(size, 1)
-        if sys.stderr.isatty() and percent > shown:
-            shown = percent
+    def progress(count: int, size: int) -> None:
+        nonlocal last
+        percent = 100 * count // max(size, 1)
+        if sys.stderr.isatty() and percent > last:
+            last = percent
             sys.stderr.write(f"\r{percent}% of {size:,} designs")
 
     def preparing(at: int, of: int) -> None:
-        if shown < 0 and of >= _TOLD and at % _TOLD == 0 and sys.stderr.isatty():
+        if last < 0 and of >= _MIN_PRICES and at % _MIN_PRICES == 0 and sys.stderr.isatty():
             sys.stderr.write(f"\r{at:,} of {of:,} prices made")
 
     if args.search is not None:

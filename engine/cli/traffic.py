@@ -8,7 +8,7 @@ from typing import Any
 
 from engine import traffic
 from engine.cli.command import Answer, refuse
-from engine.cli.scenario import changed, scenario_of
+from engine.cli.scenario import scenario_in, scenario_of
 from engine.cli.serving import (
     OF_POOLS,
     batch_note,
@@ -34,30 +34,30 @@ _LAWS = "fixed:N, uniform:LOW:HIGH, lognormal:MEAN:CV:MOST or mixed:SIZE=WEIGHT,
 _REQUESTS = 200_000
 
 
-def _loaded(args: argparse.Namespace, qps: float) -> tuple[Serving, traffic.Arrivals]:
+def _serving_of(args: argparse.Namespace, qps: float) -> tuple[Serving, traffic.Arrivals]:
     """How requests are served and when they come."""
-    arrivals, sizes, outputs = _offered(args, qps)
+    arrivals, sizes, outputs = _demand(args, qps)
     names = {f.name for f in fields(Serving)} & vars(args).keys()
     rules: dict[str, Any] = {name: getattr(args, name) for name in names} | {"sizes": sizes, "outputs": outputs}
     return Serving(**rules, stream=True), arrivals
 
 
-def _offered(args: argparse.Namespace, qps: float | None) -> tuple[Any, traffic.Sizes | None, traffic.Sizes | None]:
+def _demand(args: argparse.Namespace, qps: float | None) -> tuple[Any, traffic.Sizes | None, traffic.Sizes | None]:
     """Arrivals, where there is a rate, and what sizes and outputs vary by: a trace's own where none are given."""
     arrivals, sizes, outputs = (None, None, None) if qps is None else _arrivals(args.arrivals, qps)
     return arrivals, _law("sizes", args.sizes) or sizes, _law("output-sizes", args.output_sizes) or outputs
 
 
-def _mixed(listed: str) -> traffic.Mixed:
-    sizes, weights = zip(*(part.split("=") for part in listed.split(",")), strict=True)
+def _mixture(text: str) -> traffic.Mixed:
+    sizes, weights = zip(*(part.split("=") for part in text.split(",")), strict=True)
     return traffic.Mixed(tuple(map(int, sizes)), tuple(map(float, weights)))
 
 
 _LAW: dict[str, Callable[..., traffic.Sizes]] = {
     "fixed": lambda size: traffic.Fixed(int(size)),
     "uniform": lambda low, high: traffic.Uniform(int(low), int(high)),
-    "lognormal": lambda mean, cv, most: traffic.LogNormal(float(mean), float(cv), int(most)),
-    "mixed": _mixed,
+    "lognormal": lambda mean, cv, largest: traffic.LogNormal(float(mean), float(cv), int(largest)),
+    "mixed": _mixture,
 }
 _PROCESS: dict[str, Callable[..., traffic.Arrivals]] = {
     "poisson": traffic.Poisson,
@@ -78,11 +78,11 @@ def _law(field: str, text: str | None) -> traffic.Sizes | None:
 
 def _arrivals(text: str, qps: float) -> tuple[traffic.Arrivals, traffic.Sizes | None, traffic.Sizes | None]:
     with boundary(f"arrivals is {brief(text, 60)}; it must be {_ARRIVALS}"):
-        kind, _, rest = text.partition(":")
-        if kind == "trace" and rest:
-            trace, sizes, outputs = traffic.read_trace(rest)
+        kind, _, body = text.partition(":")
+        if kind == "trace" and body:
+            trace, sizes, outputs = traffic.read_trace(body)
             return trace.at(qps), sizes, outputs
-        return _PROCESS[kind](qps, *(rest.split(":") if rest else ())), None, None
+        return _PROCESS[kind](qps, *(body.split(":") if body else ())), None, None
 
 
 def simulate(args: argparse.Namespace) -> Answer:
@@ -90,19 +90,19 @@ def simulate(args: argparse.Namespace) -> Answer:
     if serves(args):
         if args.passes is not None and (args.scenario or args.system or args.workload):
             raise ScenarioError(f"passes is {args.passes.name} beside a scenario: give either, not both")
-        offered = _offered(args, args.qps)
-        scenario = changed(args) if args.passes is None else None
+        demand = _demand(args, args.qps)
+        scenario = scenario_in(args) if args.passes is None else None
         if scenario is not None and args.clients is not None and args.qps is None and not is_decoder(scenario):
-            return simulate_loop(args, scenario, _loaded(args, 1.0)[0])
-        return simulate_serving(args, scenario, offered)
+            return simulate_loop(args, scenario, _serving_of(args, 1.0)[0])
+        return simulate_serving(args, scenario, demand)
     refuse(args, ("think", "think_law", "ramp", "speed", *OF_POOLS), "a queue without clients or pools")
     if args.qps is None:
         raise ScenarioError("qps or clients is needed: a rate of requests, or a closed loop of so many in flight")
-    return _simulate_open(args, changed(args))
+    return _simulate_open(args, scenario_in(args))
 
 
 def _simulate_open(args: argparse.Namespace, scenario: Scenario) -> Answer:
-    serving, arrivals = _loaded(args, args.qps)
+    serving, arrivals = _serving_of(args, args.qps)
     system, sizes, outputs = serving.of(scenario)
     report = traffic.simulate(
         system,
@@ -128,15 +128,15 @@ def _simulate_open(args: argparse.Namespace, scenario: Scenario) -> Answer:
 
 def capacity(args: argparse.Namespace) -> Answer:
     """The most that keeps a promise, and what a demand needs. Estimates."""
-    scenario = changed(args)
+    scenario = scenario_in(args)
     with boundary(f"demand is {brief(args.demand, 60)}; it must be numbers separated by commas"):
         demand = traffic.Demand(tuple(float(part) for part in args.demand.split(",")))
-    serving, arrivals = _loaded(args, demand.peak)
+    serving, arrivals = _serving_of(args, demand.peak)
     if needs_engine(args, scenario):
         return capacity_together(args, scenario, serving, arrivals, demand, _site(args, scenario))
     sla, serving = traffic.Sla.parse(args.sla), replace(serving, stream=False)
     scenarios = {"this": scenario} | {target: scenario_of(target) for target in args.against}
-    first, *rest = compare(
+    first, *rivals = compare(
         scenarios,
         serving,
         sla,
@@ -152,9 +152,9 @@ def capacity(args: argparse.Namespace) -> Answer:
     )
     if first.plan is None or first.headline is None:
         raise ScenarioError(first.problem)
-    document = {"at_limit": first.headline.report.as_dict(), "against": [*map(_offer, rest)]}
+    document = {"at_limit": first.headline.report.as_dict(), "against": [*map(_offer, rivals)]}
     lines = [f"a node: {first.headline.message}", *_plan(first), *batch_note(args, scenario)]
-    for offer in rest:
+    for offer in rivals:
         if offer.headline is None or offer.plan is None:
             lines += ["", f"against {offer.name}: {offer.problem}"]
         else:
@@ -169,11 +169,11 @@ def _site(args: argparse.Namespace, scenario: Scenario) -> traffic.SiteFacts:
 
 def _offer(offer: Offer) -> dict[str, Any]:
     """A system's part of the answer as plain data."""
-    carried = None if offer.headline is None else {k: v for k, v in vars(offer.headline).items() if k != "report"}
+    load = None if offer.headline is None else {k: v for k, v in vars(offer.headline).items() if k != "report"}
     plan = None if offer.plan is None else offer.plan.as_dict()
     band = evaluate(offer.scenario).error_band
-    most = None if offer.headline is None else offer.headline.capacity_qps
-    row = {"node": carried, "plan": plan, "notes": offer.notes, **band.beside({"capacity_per_s": most})}
+    capacity_qps = None if offer.headline is None else offer.headline.capacity_qps
+    row = {"node": load, "plan": plan, "notes": offer.notes, **band.beside({"capacity_per_s": capacity_qps})}
     return row | ({"scenario": offer.name, "problem": offer.problem} if offer.name != "this" else {})
 
 
