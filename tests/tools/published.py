@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     rows, elsewhere = validate(), compare()
     error_bands.FILE.write_text(json.dumps(bands(residuals(rows, elsewhere)), indent=1) + "\n")
-    error_bands._known.cache_clear()
+    error_bands._bands.cache_clear()
     nearest.FILE.write_text("[\n" + ",\n".join(map(json.dumps, figures(rows, elsewhere))) + "\n]\n")
     README.write_text(into(README.read_text(), rows))
 
