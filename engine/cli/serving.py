@@ -224,8 +224,6 @@ def capacity_together(
     ScenarioError for options of the one-limit search that this one has not.
     """
     refuse(args, _OF_QUEUES, "limits of a serving engine; leave it out")
-    if args.pools is None:
-        refuse(args, OF_POOLS, "one pool; give pools")
     limits = dict[str, float]()
     for time, metric, most in map(agreed, args.sla.split(",")):
         name = f"{'e2e' if time == 'latency' else time}:{metric}"

@@ -128,6 +128,8 @@ def _simulate_open(args: argparse.Namespace, scenario: Scenario) -> Answer:
 
 def capacity(args: argparse.Namespace) -> Answer:
     """The most that keeps a promise, and what a demand needs. Estimates."""
+    if args.pools is None:
+        refuse(args, OF_POOLS, "one pool; give pools")
     scenario = scenario_in(args)
     with boundary(f"demand is {brief(args.demand, 60)}; it must be numbers separated by commas"):
         demand = traffic.Demand(tuple(float(part) for part in args.demand.split(",")))

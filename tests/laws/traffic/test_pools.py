@@ -183,3 +183,10 @@ def test_a_group_loses_what_its_smaller_pool_loses(survives) -> None:
 def test_pools_that_are_none_are_refused_before_a_plan(capsys, pools) -> None:
     assert main([*CAPACITY, "--pools", pools]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_port_of_no_pools_is_refused_whatever_is_served(capsys) -> None:
+    """Beside one limit of a network without tokens it was ignored."""
+    for target in (["preset:brainwave-gru", "--sla", "p99=20ms"], ["preset:dfx-345m", "--sla", "ttft:p99=1s"]):
+        assert main(["capacity", *target, "--demand", "100", "--port", "1e9"]) == 2
+        assert capsys.readouterr().err == "port is 1000000000 beside one pool; give pools\n"
