@@ -70,7 +70,7 @@ def cut(scenario: Scenario) -> None:
     fig = charts.cuts(points, best, now, parts.dark(), 300 if parts.mobile() else 380)
     with parts.card(texts.CUTS.format(count=len(points)), answer, fig, "cuts"):
         names = zip(texts.EXECUTORS, executor_names(scenario))
-        st.caption(fmt.plain(" ".join(f"{which}: {name}." for which, name in names)))
+        st.caption(fmt.plain(" ".join(f"{label}: {name}." for label, name in names)))
         parts.evidence(best.error_band)
         change = {"scheme": "split", "split": best.at, "second_split": best.second_at}
         if scenario.with_(**change) != scenario:
@@ -100,12 +100,12 @@ def _table(points: tuple[SplitPoint, ...]) -> None:
 
 def _tiers(scenario: Scenario) -> tuple[Tier, ...]:
     """The machines behind the cameras, each with its link and format: the scenario's own to begin with."""
-    catalog, tiers, own = default_catalog(), [], tiers_of(scenario)
+    catalog, tiers, defaults = default_catalog(), [], tiers_of(scenario)
     devices = {id: catalog.device(id).name for id in catalog.ids("devices")}
     links = {id: catalog.link(id).name for id in catalog.ids("links")}
     with st.expander(texts.TIERS, key="open.tiers"):
-        spare = replace(_SPARE, precision=own[0].precision, batch=own[0].batch)
-        for at, (tier, column) in enumerate(zip((*own, spare)[:3], st.columns(3), strict=True)):
+        spare = replace(_SPARE, precision=defaults[0].precision, batch=defaults[0].batch)
+        for at, (tier, column) in enumerate(zip((*defaults, spare)[:3], st.columns(3), strict=True)):
             with column:
                 kinds = devices if at < 2 else {"": "none"} | devices
                 device = choose(tier.name[:1].upper() + tier.name[1:], kinds, f"tier{at}", tier.device)
@@ -116,15 +116,15 @@ def _tiers(scenario: Scenario) -> tuple[Tier, ...]:
                 names = {format: glossary.format_label(format) for format in formats}
                 precision = choose("Precision", names, f"format{at}", usual)
                 link = choose("Link to it", links, f"link{at}", tier.link) if at else None
-                most = number(texts.BATCH, 1, 256, min(tier.batch, 256), f"together{at}", help=texts.BATCH_HELP)
-                tiers.append(replace(tier, device=device, precision=precision, link=link, batch=most))
+                batch = number(texts.BATCH, 1, 256, min(tier.batch, 256), f"together{at}", help=texts.BATCH_HELP)
+                tiers.append(replace(tier, device=device, precision=precision, link=link, batch=batch))
     return tuple(tiers)
 
 
 def camera(scenario: Scenario) -> None:
     """Cameras and the scenario's machines behind them: whole networks at each, and cuts over two and three."""
-    own = row_of(scenario)
-    usual = default_catalog().system(own.system).frame
+    row = row_of(scenario)
+    usual = default_catalog().system(row.system).frame
     first, second, third, fourth = st.columns(4)
     cameras = number("Cameras", 1, 10_000, 1, "cameras", help=texts.CAMERAS_HELP, widget=first.number_input)
     rate = "Frames per second"
@@ -137,14 +137,14 @@ def camera(scenario: Scenario) -> None:
     zoo, left, middle, right = default_zoo(), *st.columns(3)
     images = {"": "none"} | {id: zoo.workload(id).name for id in zoo.ids() if zoo.graph(id).seen}
     small = choose(texts.FILTER, images, "filter", "", help=texts.FILTER_HELP, widget=left.selectbox)
-    passed = number(texts.PASSED, 0.01, 1.0, 0.1, "passed", disabled=not small, widget=middle.number_input)
+    pass_share = number(texts.PASSED, 0.01, 1.0, 0.1, "passed", disabled=not small, widget=middle.number_input)
     aim = choose("Cuts for", texts.PLACE_GOALS, "aim", widget=right.selectbox)
     try:
         network = CameraNetwork(
-            own,
+            row,
             _tiers(scenario),
             Camera(frames, None if size is None else fmt.KILOBYTE.si(size), cameras),
-            Cascade(small, passed) if small else None,
+            Cascade(small, pass_share) if small else None,
         )
         by_goal = [placements(network, limit, goal) for goal in texts.PLACE_GOALS]
     except InputError as error:
@@ -152,13 +152,13 @@ def camera(scenario: Scenario) -> None:
             st.caption(fmt.plain(str(error)))
         return
     places = by_goal[list(texts.PLACE_GOALS).index(aim)]
-    able = [p for found in by_goal for p in found if p.meets_limit and (p.cameras is None or p.cameras >= cameras)]
+    able = [p for group in by_goal for p in group if p.meets_limit and (p.cameras is None or p.cameras >= cameras)]
     quick = min(able, key=lambda p: p.latency_s, default=None)
     answer = texts.NO_PLACE.format(cameras=fmt.count(cameras))
     if quick is not None:
-        most = max(able, key=lambda p: p.cameras or math.inf)
-        answer = texts.PLACES_ANSWER.format(first=quick.name, latency=fmt.seconds(quick.latency_s), most=_where(most))
-        answer += fmt.count(most.cameras) if most.cameras else texts.ANY_NUMBER
+        top = max(able, key=lambda p: p.cameras or math.inf)
+        answer = texts.PLACES_ANSWER.format(first=quick.name, latency=fmt.seconds(quick.latency_s), most=_where(top))
+        answer += fmt.count(top.cameras) if top.cameras else texts.ANY_NUMBER
     with parts.card("Edge placement", answer, charts.placements(places, limit, parts.dark()), "places"):
         tails = [p99_s(network, p, 5_000) for p in places] if cameras > 1 else [None] * len(places)
         frame = pd.DataFrame(
@@ -179,7 +179,7 @@ def camera(scenario: Scenario) -> None:
         first = network.tiers[0]
         machines = texts.SHARED if first.machines else texts.EACH.format(tier=first.name)
         st.caption(fmt.plain(texts.PLACES_CAPTION.format(machines=machines)))
-        if own.system != scenario.system:
+        if row.system != scenario.system:
             st.caption(fmt.plain(texts.NO_ROW.format(name=parts.pair_names(scenario)[0])))
         elif not network.own and (scenario.overrides or scenario.layers):
             st.caption(texts.WHAT_IFS_CAPTION)
@@ -200,13 +200,13 @@ def packets(scenario: Scenario, report: Report | None) -> None:
     if device is None or path is None:
         return
     memories = path.memories(device, 64.0)
-    each = int(scenario.tile[0]) if scenario.tile and scenario.scheme != "split" else path.usual(device)
-    chosen = min(each * scenario.streams, path.most(device))
-    rates = [forwarding(device, chosen, model=named(scenario).model, busy=busy) for busy in (0.0, 0.25, 0.5, 0.75, 1.0)]
-    if (least := rates[-1].drop_bytes) is None:
-        answer = texts.FORWARDING_NONE.format(executors=chosen)
+    threads = int(scenario.tile[0]) if scenario.tile and scenario.scheme != "split" else path.usual(device)
+    count = min(threads * scenario.streams, path.most(device))
+    rates = [forwarding(device, count, model=named(scenario).model, busy=busy) for busy in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    if (smallest := rates[-1].drop_bytes) is None:
+        answer = texts.FORWARDING_NONE.format(executors=count)
     else:
-        answer = texts.FORWARDING_ANSWER.format(executors=chosen, size=least)
+        answer = texts.FORWARDING_ANSWER.format(executors=count, size=smallest)
     with parts.card("Forwarding while inferring", answer, charts.forwarding(rates, parts.dark()), "forwarding"):
         by_level: dict[str, list[str]] = {}
         for fit in report.memory if report is not None else ():
@@ -236,9 +236,9 @@ def together(scenario: Scenario) -> None:
         if nic_of(scenario) is not None and scenario.scheme == "on-path":
             st.caption(fmt.plain(str(error)) + ".")
         return
-    first, _, both = shares
-    gain = both.throughput_per_s / first.throughput_per_s - 1
-    per_joule = both.per_watt / first.per_watt - 1 if both.per_watt and first.per_watt else None
+    first, _, pair = shares
+    gain = pair.throughput_per_s / first.throughput_per_s - 1
+    per_joule = pair.per_watt / first.per_watt - 1 if pair.per_watt and first.per_watt else None
     answer = texts.TOGETHER_ANSWER.format(gain=fmt.percent(gain), per_joule=fmt.percent(per_joule))
     with parts.card(texts.TOGETHER, answer):
         frame = pd.DataFrame(

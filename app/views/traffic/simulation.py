@@ -25,17 +25,17 @@ class _Counted(Executor):
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.done = 0
+        self.count = 0
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         def work() -> Any:
             if self.job.over():
                 raise CancelledError
             result = fn(*args, **kwargs)
-            self.done += 1
-            whole = min(self.done, _POINTS + _SCAN)
+            self.count += 1
+            whole = min(self.count, _POINTS + _SCAN)
             total = _POINTS + _SCAN + _STEPS + 1
-            self.job.note(min(total, whole + (self.done - whole) / _REPLICATIONS), total)
+            self.job.note(min(total, whole + (self.count - whole) / _REPLICATIONS), total)
             return result
 
         return priority.background().submit(work)
