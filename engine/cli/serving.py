@@ -40,15 +40,15 @@ _OF_QUEUES = ("arrangement", "buckets", "places", "request", "timeout_s", "servi
 
 def serves(args: argparse.Namespace) -> bool:
     """Whether the arguments mean a serving engine."""
-    named = (args.clients, args.passes, args.policy, args.trace, args.pools)
-    named += (args.limit_ttft, args.limit_tpot, args.limit_e2e)
-    return bool(_engine(args)) or any(value is not None for value in named)
+    options = (args.clients, args.passes, args.policy, args.trace, args.pools)
+    options += (args.limit_ttft, args.limit_tpot, args.limit_e2e)
+    return bool(_engine(args)) or any(value is not None for value in options)
 
 
 def needs_engine(args: argparse.Namespace, scenario: Scenario) -> bool:
     """Whether a capacity is a serving engine's: of several limits, a policy, pools, what may vary, a time of tokens."""
-    several = "," in args.sla or args.policy is not None or bool(args.vary) or args.pools is not None
-    return several or (agreed(args.sla)[0] != "latency" and is_decoder(scenario))
+    by_option = "," in args.sla or args.policy is not None or bool(args.vary) or args.pools is not None
+    return by_option or (agreed(args.sla)[0] != "latency" and is_decoder(scenario))
 
 
 def batch_note(args: argparse.Namespace, scenario: Scenario) -> list[str]:
@@ -124,7 +124,7 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
     process, inputs, outputs = arrivals
     file = None if args.trace is None else read_requests(args.trace)
     if file is not None:
-        process, inputs, outputs = _traced(args, file, process), file.inputs, file.outputs
+        process, inputs, outputs = _trace_arrivals(args, file, process), file.inputs, file.outputs
     elif args.speed is not None:
         raise ScenarioError(f"speed is {args.speed:g} without a trace; it multiplies the arrival rate of a trace")
     _refuse_idle(args, scenario, 1 if scenario is None else scenario.attention_dp or 1)
@@ -142,31 +142,31 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
         times, scheduler = engine_of(scenario, scheduler, longest, count)
         devices = devices_of(scenario)
     options = {"priority": getattr(file, "priority", None), "limits": _limits(args), "seed": args.seed}
-    cached, rates = None, dict[str, Any]()
+    hits_of, rates = None, dict[str, Any]()
     if file is not None and file.hashes is not None and args.prefix_hit is None:
-        cached = partial(file.cached, scheduler.kv_blocks, scheduler.block)
+        hits_of = partial(file.cached, scheduler.kv_blocks, scheduler.block)
     if args.pools is None:
-        hits = None if cached is None else cached(scheduler.replicas)[:count]
+        hits = None if hits_of is None else hits_of(scheduler.replicas)[:count]
         report = serve(times, scheduler, load, inputs, outputs, count, cached=hits, **options)
     else:
         decodes, longest = Pool(times, scheduler, devices), inputs.largest + outputs.largest
         pools = _pools(args, scenario, _scheduler(args), decodes, longest, count)
         runs: list[tuple[tuple[float, float], str, int, Any]] = []
         for ratio in ratios_of(args.pools):
-            own = pools.at(ratio)
-            hits = None if cached is None else cached(own.prefill.rules.replicas)[:count]
-            ran = serve_pools(*own, load, inputs, outputs, count, cached=hits, **options)
+            group = pools.at(ratio)
+            hits = None if hits_of is None else hits_of(group.prefill.rules.replicas)[:count]
+            ran = serve_pools(*group, load, inputs, outputs, count, cached=hits, **options)
             rate = ran.requests_per_s if ran.goodput_per_s is None else ran.goodput_per_s
-            runs.append(((rate / own.devices, -ran.e2e.mean.value), "{}:{}".format(*ratio), own.devices, ran))
+            runs.append(((rate / group.devices, -ran.e2e.mean.value), "{}:{}".format(*ratio), group.devices, ran))
         _, rates["pools"], devices, report = max(runs, key=lambda run: run[0])
     rates["output_tokens_per_s_per_device"] = report.output_tokens_per_s / devices
     rates["output_tokens_per_s_per_user"] = report.output_tokens_per_s_per_user
-    shown = [*_lines(report), *(f"pools {ratio}" for ratio in [rates.get("pools")] if ratio)]
+    lines = [*_lines(report), *(f"pools {ratio}" for ratio in [rates.get("pools")] if ratio)]
     if scenario is not None:
         band = evaluate(scenario).error_band
         rates["error_band"] = asdict(band)
-        shown.append(f"error band of pass times: {told(band)}")
-    return report.as_dict() | rates, shown
+        lines.append(f"error band of pass times: {told(band)}")
+    return report.as_dict() | rates, lines
 
 
 def _pools(
@@ -176,22 +176,22 @@ def _pools(
     if scenario is None:
         refuse(args, ["prefill_set"], "given passes: both pools take those")
         return Pools(decodes, decodes, Network(args.token_bytes or 0.0, args.port))
-    own, each = apply_all(scenario, args.prefill_set), args.token_bytes
-    first = Pool(*engine_of(own, rules, longest, count), devices_of(own))
-    each = token_bytes(scenario.with_(batch=1, outputs=1), longest) if each is None else each
-    return Pools(first, decodes, Network(each, args.port))
+    prefill, token_size = apply_all(scenario, args.prefill_set), args.token_bytes
+    first = Pool(*engine_of(prefill, rules, longest, count), devices_of(prefill))
+    token_size = token_bytes(scenario.with_(batch=1, outputs=1), longest) if token_size is None else token_size
+    return Pools(first, decodes, Network(token_size, args.port))
 
 
-def _traced(args: argparse.Namespace, file: RequestFile, process: Any) -> Any:
+def _trace_arrivals(args: argparse.Namespace, file: RequestFile, process: Any) -> Any:
     """The arrivals of a trace: its own, or those asked for where it has none. ScenarioError where they contradict."""
     if args.requests is not None and args.requests > file.requests:
         raise ScenarioError(f"requests is {args.requests}; the trace has {file.requests}")
-    own = file.arrivals(1.0 if args.speed is None else args.speed)
-    if own is None:
+    replay = file.arrivals(1.0 if args.speed is None else args.speed)
+    if replay is None:
         refuse(args, ["speed"], "a trace without times; it multiplies its arrival rate")
-    if own is not None:
+    if replay is not None:
         refuse(args, ["qps"], "a trace that has its own arrivals; give speed")
-    return process if own is None or args.clients is not None else own
+    return process if replay is None or args.clients is not None else replay
 
 
 def simulate_loop(args: argparse.Namespace, scenario: Scenario, serving: Serving) -> Answer:
@@ -225,48 +225,48 @@ def capacity_together(
     """
     refuse(args, _OF_QUEUES, "limits of a serving engine; leave it out")
     limits = dict[str, float]()
-    for time, metric, most in map(agreed, args.sla.split(",")):
+    for time, metric, limit in map(agreed, args.sla.split(",")):
         name = f"{'e2e' if time == 'latency' else time}:{metric}"
         if name in limits:
             raise ScenarioError(f"sla has {name} twice; give one limit of each")
-        limits[name] = most
+        limits[name] = limit
     scheduler = _policy(args)
     if args.max_batch is not None:
         scheduler = replace(scheduler, max_seqs=args.max_batch)
-    best, tried = _arrangement(args, scenario, scheduler, limits, serving, arrivals, (demand, site))
-    own, carried, plan, prefills, notes = best
-    point = carried.point
+    best, trials = _arrangement(args, scenario, scheduler, limits, serving, arrivals, (demand, site))
+    choice, load, plan, prefills, notes = best
+    point = load.point
     assert point is not None
     nearest = max(limits, key=lambda name: (point.figure(name) or 0.0) / limits[name])
-    prices = token_prices(plan, own, point.running, prefills)
-    lines, band = [], evaluate(own).error_band
-    for at, row in enumerate(tried if len(tried) > 1 else ()):
+    prices = token_prices(plan, choice, point.running, prefills)
+    lines, band = [], evaluate(choice).error_band
+    for at, row in enumerate(trials if len(trials) > 1 else ()):
         set_to = "  ".join(f"{name}={value}" for name, value in row.items() if value is not None)
         lines.append(f"{'tried' if at else 'best'}  {set_to}")
     unit = "node" if args.pools is None else "group"
     lines += [
-        f"a {unit}: {carried.message}; nearest its limit: {nearest}; most time goes to {point.binds}",
+        f"a {unit}: {load.message}; nearest its limit: {nearest}; most time goes to {point.binds}",
         *_lines(point.report),
         f"{point.tokens_per_s_per_device:,.4g} output tokens/s per device",
-        *plan_lines(plan, own),
+        *plan_lines(plan, choice),
         *(f"{name.replace('_', ' ').replace('usd', '$')}: {value:.4g}" for name, value in prices.items()),
         *notes,
     ]
-    figures = {"qps": carried.qps, "capacity_qps": carried.capacity_qps, "limit": point.binds, "nearest": nearest}
+    figures = {"qps": load.qps, "capacity_qps": load.capacity_qps, "limit": point.binds, "nearest": nearest}
     rates = {name: getattr(point, name) for name in ("tokens_per_s_per_device", "tokens_per_s_per_user")}
-    document = {"node": figures | {"message": carried.message} | rates, "plan": plan.as_dict() | prices, "notes": notes}
-    document |= {"at_limit": point.report.as_dict(), "shares": dict(point.shares), "token": encode(own)}
-    document |= band.beside({"capacity_per_s": carried.capacity_qps})
+    document = {"node": figures | {"message": load.message} | rates, "plan": plan.as_dict() | prices, "notes": notes}
+    document |= {"at_limit": point.report.as_dict(), "shares": dict(point.shares), "token": encode(choice)}
+    document |= band.beside({"capacity_per_s": load.capacity_qps})
     document["against"] = against = list[dict[str, Any]]()
     for target in args.against:
-        other = argparse.Namespace(**vars(args) | {"against": []})
+        rival = argparse.Namespace(**vars(args) | {"against": []})
         try:
-            row, said = capacity_together(other, scenario_of(target), serving, arrivals, demand, site)
+            row, sentences = capacity_together(rival, scenario_of(target), serving, arrivals, demand, site)
         except InputError as why:
-            row, said = {"problem": str(why)}, [str(why)]
+            row, sentences = {"problem": str(why)}, [str(why)]
         against.append(row | {"scenario": target})
-        lines += ["", f"against {target}:", *said]
-    return document | ({"tried": tried} if len(tried) > 1 else {}), lines
+        lines += ["", f"against {target}:", *sentences]
+    return document | ({"tried": trials} if len(trials) > 1 else {}), lines
 
 
 def plan_lines(plan: CapacityPlan, scenario: Scenario) -> list[str]:
@@ -295,7 +295,7 @@ def _arrangement(
     limits: dict[str, float],
     serving: Serving,
     arrivals: Any,
-    wanted: tuple[Demand, SiteFacts],
+    target: tuple[Demand, SiteFacts],
 ) -> tuple[tuple[Scenario, Any, Any, Any, Any], list[dict[str, Any]]]:
     """Of what ``--vary`` and ``--pools`` allow, what carries the demand at the least cost, and all tried, best first.
 
@@ -303,49 +303,49 @@ def _arrangement(
     devices. ScenarioError where none can carry it.
     """
     options: list[tuple[float, dict[str, Any], Any]] = []
-    failed: list[dict[str, Any]] = []
+    failures: list[dict[str, Any]] = []
     ratios = [None] if args.pools is None else ratios_of(args.pools)
-    for (varies, own, rules), ratio in product(varied(scenario, scheduler, _varied(args.vary)), ratios):
+    for (varies, variant, rules), ratio in product(varied(scenario, scheduler, _axes(args.vary)), ratios):
         settings = varies if ratio is None else varies | {"pools": "{}:{}".format(*ratio)}
         try:
-            subject = engine(own, rules, limits, serving.sizes, serving.outputs)
+            subject = engine(variant, rules, limits, serving.sizes, serving.outputs)
             if ratio is not None:
                 decodes = Pool(subject.times, subject.scheduler, subject.devices)
                 longest = subject.inputs.largest + subject.outputs.largest
-                pools = _pools(args, own, rules, decodes, longest, rules.max_seqs)
+                pools = _pools(args, variant, rules, decodes, longest, rules.max_seqs)
                 subject = replace(subject, pools=pools.at(ratio))
-            carried, prefills = subject.most(arrivals, args.requests, args.seed), None
+            load, prefills = subject.most(arrivals, args.requests, args.seed), None
             site = args.idle_w, args.node_usd
-            node, notes = node_facts(own, carried, *site, together=carried.together)
+            node, notes = node_facts(variant, load, *site, together=load.together)
             if ratio is not None:
-                first, _ = node_facts(apply_all(own, args.prefill_set), carried, *site, together=carried.together)
+                first, _ = node_facts(apply_all(variant, args.prefill_set), load, *site, together=load.together)
                 node, decode_usd = group_of(first, node, ratio), node.capex_usd
                 notes = (*notes, f"nodes come in groups of {ratio[0]} that prefill and {ratio[1]} that decode")
                 if node.capex_usd and decode_usd:
                     prefills = 1.0 - ratio[1] * decode_usd / (sum(ratio) * node.capex_usd)
-            plan = capacity_plan(wanted[0], node, wanted[1], headroom=args.headroom, survives=args.survives)
+            plan = capacity_plan(target[0], node, target[1], headroom=args.headroom, survives=args.survives)
         except InputError as why:
             if not args.vary and len(ratios) == 1:
                 raise
-            failed.append(settings | {"problem": str(why)})
+            failures.append(settings | {"problem": str(why)})
             continue
         devices = node.cards if subject.pools is None else subject.pools.devices
-        row = settings | {"qps": carried.qps, "nodes": plan.nodes, "total_devices": plan.nodes // node.group * devices}
+        row = settings | {"qps": load.qps, "nodes": plan.nodes, "total_devices": plan.nodes // node.group * devices}
         by = float(row["total_devices"]) if plan.usd_per_year is None else plan.usd_per_year
-        options.append((by, row | {"usd_per_year": plan.usd_per_year}, (own, carried, plan, prefills, notes)))
+        options.append((by, row | {"usd_per_year": plan.usd_per_year}, (variant, load, plan, prefills, notes)))
     if not options:
-        tried = "combination of --vary" if args.vary else "ratio of --pools"
-        raise ScenarioError(f"no {tried} carries the demand: {failed[0]['problem']}")
+        noun = "combination of --vary" if args.vary else "ratio of --pools"
+        raise ScenarioError(f"no {noun} carries the demand: {failures[0]['problem']}")
     options.sort(key=lambda option: option[0])
-    return options[0][2], [row for _, row, _ in options] + failed
+    return options[0][2], [row for _, row, _ in options] + failures
 
 
-def _varied(texts: Sequence[str]) -> dict[str, list[Any]]:
+def _axes(texts: Sequence[str]) -> dict[str, list[Any]]:
     """Axes of ``--vary PATH=VALUE,VALUE``; whole numbers as such."""
     axes: dict[str, list[Any]] = {}
     for text in texts:
-        path, listed = parse_setting(text)
-        axes[path] = [int(part) if part.isdecimal() else part for part in listed.split(",")]
+        path, values = parse_setting(text)
+        axes[path] = [int(part) if part.isdecimal() else part for part in values.split(",")]
     return axes
 
 
@@ -364,18 +364,18 @@ def _figures(report: ServingReport | LoopReport | PriorityReport, names: Sequenc
     for name in names:
         figures: Figures | None = getattr(report, name)
         if figures is not None:
-            shown = (f"{metric} {amount(value.value, 's')}" for metric, value in vars(figures).items())
-            yield f"{name.replace('_', ' '):16} {'  '.join(shown)}"
+            cells = (f"{metric} {amount(value.value, 's')}" for metric, value in vars(figures).items())
+            yield f"{name.replace('_', ' '):16} {'  '.join(cells)}"
 
 
 def _lines(report: ServingReport) -> Iterator[str]:
     yield report.message
     yield from _times(report, ("ttft", "itl", "tpot", "e2e", "first_wave_ttft", "steady_ttft", "steady_e2e"))
-    for own in report.classes:
-        yield f"priority {own.priority}, {own.requests:,} requests"
-        yield from _figures(own, ("ttft", "itl", "tpot", "e2e"))
-    used = report.peak_kv_blocks / report.kv_blocks
-    yield f"{report.passes:,} passes, {report.preemptions:,} preemptions, KV cache {percent(used)} full at its peak"
+    for group in report.classes:
+        yield f"priority {group.priority}, {group.requests:,} requests"
+        yield from _figures(group, ("ttft", "itl", "tpot", "e2e"))
+    share = report.peak_kv_blocks / report.kv_blocks
+    yield f"{report.passes:,} passes, {report.preemptions:,} preemptions, KV cache {percent(share)} full at its peak"
     if report.swapped_blocks is not None:
         yield f"{report.swapped_blocks:,} blocks swapped, {report.peak_host_blocks:,} in the host's memory at its peak"
 
