@@ -97,14 +97,14 @@ class ServingLoad:
         return self.loop or self.load.at(self.qps)
 
     @property
-    def at_its_least(self) -> Self:
+    def unit_load(self) -> Self:
         """The same of one client or one request a second: what does not depend on how many there are."""
         return replace(self, qps=1.0, loop=self.loop and replace(self.loop, clients=1))
 
     @property
     def engine(self) -> Engine:
         """The serving engine; the same one for every level of the load."""
-        return _engine(self.at_its_least)
+        return _engine(self.unit_load)
 
 
 @lru_cache(maxsize=32)
@@ -119,7 +119,7 @@ def serving_points(load: ServingLoad) -> tuple[OperatingPoint, tuple[OperatingPo
     return subject.at(demand), tuple(subject.at(level) for level in subject.along(demand))
 
 
-def serving_most(load: ServingLoad) -> Carried:
+def serving_capacity(load: ServingLoad) -> Carried:
     """The highest load that keeps all limits."""
     return load.engine.most(load.demand)
 

@@ -20,7 +20,7 @@ from engine.sweep import objectives_of, search, space_of, table_rows, write_rows
 from engine.traffic.engines.serving_sweep import has_serving_axes, serving_sweep
 from entries.files import read_plain
 
-_SPACE_MOST = 1 << 20  # bytes of a file
+_MAX_SPACE = 1 << 20  # bytes of a file
 _MIN_PRICES = 100  # prices of a table from which their making is told
 
 
@@ -51,7 +51,7 @@ def sweep(args: argparse.Namespace) -> Answer:
         if Path(path).suffix not in (".csv", ".parquet"):
             raise ScenarioError(f"{Path(path).name[:60]}: .csv and .parquet can be written")
         writable(Path(path), args.force)
-    data = read_plain(Path(args.space), _SPACE_MOST) if args.space.endswith((".yaml", ".yml", ".json")) else None
+    data = read_plain(Path(args.space), _MAX_SPACE) if args.space.endswith((".yaml", ".yml", ".json")) else None
     if has_serving_axes(data):
         return _serving(args, data)
     space = space_of(args.space)

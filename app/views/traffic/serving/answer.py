@@ -8,7 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.shared import cached, parts
 from app.shared import formats as fmt
-from app.shared.load import ServingLoad, serving_most, serving_points
+from app.shared.load import ServingLoad, serving_capacity, serving_points
 from app.views.traffic import tables as plans
 from app.views.traffic.controls import site
 from app.views.traffic.plan_and_simulation import capacity_card, simulation_controls, simulation_of
@@ -66,7 +66,7 @@ def serving(report: Report, bar: DeltaGenerator) -> None:
     load = serving_load(report)
     with bar, st.skeleton(height=340):  # whose place the bar takes
         point, points = cached.answer(serving_points, load)
-        max_load = cached.answer(serving_most, load.at_its_least)
+        max_load = cached.answer(serving_capacity, load.unit_load)
     files = plans.files(
         lambda: tables.curve_rows(report, load, [point])[0],
         lambda: tables.curve_rows(report, load, points),
@@ -75,7 +75,7 @@ def serving(report: Report, bar: DeltaGenerator) -> None:
     with bar:
         parts.bar(report, "traffic", files)
     words = (texts.USERS, "users") if load.loop else ()
-    initial = cached.answer(serving_most, usual_load(report, bool(load.loop)))
+    initial = cached.answer(serving_capacity, usual_load(report, bool(load.loop)))
     where = site(report, initial.level or initial.capacity_qps, *words)
     demand = max_load.demand_qps(where.peak_qps) if load.loop else where.peak_qps
     frame, nodes, notes = plans.plans(report, max_load, replace(where, peak_qps=demand))

@@ -19,8 +19,8 @@ from engine.traffic.engines.scheduler import POLICIES, Scheduler
 from engine.traffic.serving import Serving
 
 LIMITS = {"ttft_s": "TTFT p99", "tpot_s": "TPOT p50", "e2e_s": "End to end p99"}
-_CLIENTS_MOST = _SEQUENCES_MOST = 4096
-_TOKENS_MOST = 1_048_576
+_MAX_CLIENTS = _MAX_SEQUENCES = 4096
+_MAX_TOKENS = 1_048_576
 _GENEROUS = {"ttft_s": 10.0, "tpot_s": 3.0}  # times the unloaded figure a limit starts from
 
 
@@ -72,8 +72,8 @@ def _demand(report: Report) -> dict[str, Any]:
         usual = nice(0.5 / report.latency_s)
         qps = number(texts.OPEN, min(1e-9, usual), 1e9, usual, "qps", of=of, help=texts.RATE_HELP)
         return {"qps": qps} | arrivals()
-    usual = min(report.scenario.batch, _CLIENTS_MOST)
-    clients = _count("Clients", usual, _CLIENTS_MOST, "clients", of, help=texts.CLIENTS_HELP)
+    usual = min(report.scenario.batch, _MAX_CLIENTS)
+    clients = _count("Clients", usual, _MAX_CLIENTS, "clients", of, help=texts.CLIENTS_HELP)
     first, second = st.columns(2)
     think = number("Think time (s)", 0.0, 86_400.0, 0.0, "think", help=texts.THINK_HELP, widget=first.number_input)
     extra: dict[str, Any] = {"of": f"{think}", "help": texts.RAMP_HELP, "widget": second.number_input}
@@ -85,13 +85,13 @@ def _scheduler(ranks: int) -> Scheduler:
     """The serving engine's policy, and what of it is set apart."""
     name = choose("Scheduler", glossary.WORDS["policies"], "policy", help=texts.POLICY_HELP)
     usual, older = POLICIES[name], st.query_params.get("together", "")
-    seats = int(older) if older.isdecimal() and 0 < int(older[:5]) <= _SEQUENCES_MOST else usual.max_seqs
+    seats = int(older) if older.isdecimal() and 0 < int(older[:5]) <= _MAX_SEQUENCES else usual.max_seqs
     with st.expander("Scheduler settings", key="open.scheduler"):
-        budget = _count("Token budget", usual.budget, _TOKENS_MOST, "budget", name, help=texts.BUDGET_HELP)
+        budget = _count("Token budget", usual.budget, _MAX_TOKENS, "budget", name, help=texts.BUDGET_HELP)
         chunk = choose(
             "Chunked prefill", texts.CHUNKED, "chunk", "on" if usual.chunked else "off", help=texts.CHUNK_HELP
         )
-        max_seqs = _count("Max sequences", seats, _SEQUENCES_MOST, "max-seqs", name, help=texts.MAX_SEQS_HELP)
+        max_seqs = _count("Max sequences", seats, _MAX_SEQUENCES, "max-seqs", name, help=texts.MAX_SEQS_HELP)
         block = _count("Block size (tokens)", usual.block, 65_536, "block", name)
         blocks = _count(
             "KV blocks", None, 10**9, "kv-blocks", name, placeholder=texts.ALL_BLOCKS, help=texts.BLOCKS_HELP
