@@ -313,7 +313,7 @@ def _alone(bound: Bound, device: Device, format: str, ops: Sequence[Op]) -> tupl
     plan = Plan((Stage("part", device, 1, frozenset(op.name for op in ops), format),), (), 1, (1,), False)
     priced = price_stage(Design(bound, plan), 0, [0])
     (run,) = priced.runs
-    other = sum(seconds for _, _, seconds in run.cost.other) * run.passes
+    other = sum(seconds for _, _, seconds in run.cost.overheads) * run.passes
     return run.cost.seconds.sum(axis=1) * run.passes, sum(seconds for _, _, seconds in priced.fixed), other
 
 

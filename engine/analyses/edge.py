@@ -51,7 +51,7 @@ def forwarding(
     if path is None:
         labels = " or ".join(family(kind).label for kind in FAMILIES if family(kind).packets is not None)
         raise ScenarioError(f"{device.name} is a {device.kind}; forwarding is answered for a {labels}")
-    most = path.most(device)
+    most = path.max_threads(device)
     if not 0 <= executors <= most:
         raise ScenarioError(f"executors is {executors}; allowed: 0 to {most}")
     if not 0.0 <= busy <= 1.0:
@@ -101,7 +101,7 @@ def host_and_nic(scenario: Scenario, limit_s: float = 7e-3) -> tuple[NodeShare, 
         rate = report.throughput_per_s
         shares.append(NodeShare(device.name, rate, above, report.power_w, price, batch, report.latency_s))
     each = scenario.tile[0] if scenario.tile else path.usual(nic)
-    infer = min(each * scenario.streams, path.most(nic))
+    infer = min(each * scenario.streams, path.max_threads(nic))
     passed = forwarding(nic, infer, (size,), bound.model)
     if not passed.bytes_per_s[0]:
         raise ScenarioError(f"{infer} threads of {nic.name} infer and none forwards: no request reaches its host")

@@ -209,7 +209,7 @@ def price_stage(design: Design, at: int, phases: Sequence[int]) -> StageCost:
             rows, bytes_sent, beyond = exchange(stage, job)
             cost = replace(
                 cost,
-                other=(*cost.other, *(row for row in rows if row[2])),
+                overheads=(*cost.overheads, *(row for row in rows if row[2])),
                 link_bytes=cost.link_bytes + bytes_sent,
                 beyond_bytes=beyond,
                 link_j=link_joules(job, bytes_sent),

@@ -223,7 +223,7 @@ def _whole(stage: int, phase: int, fam: DeviceFamily, design: Design) -> Numbers
     cost = fam.price(job, detail=False)
     totals = sum(cost.seconds, np.zeros(N))
     between, size = _between(design.plan.stages[stage], job, fam)
-    return [*totals.tolist(), 0.0, *by_resource([*cost.other, *between]).tolist(), link_joules(job, size)], None
+    return [*totals.tolist(), 0.0, *by_resource([*cost.overheads, *between]).tolist(), link_joules(job, size)], None
 
 
 def _by_operator(run: PhaseRun, fam: DeviceFamily, _: Design) -> Numbers:
@@ -231,7 +231,7 @@ def _by_operator(run: PhaseRun, fam: DeviceFamily, _: Design) -> Numbers:
     cost, joules = run.cost, run.cost.op_joules
     columns = np.column_stack([cost.seconds, np.zeros(len(cost.seconds)) if joules is None else joules])
     totals = column_sums(columns, fam.groups(run.job), run.job.rows)
-    return [*totals.tolist(), *by_resource(cost.other).tolist(), cost.link_j], None
+    return [*totals.tolist(), *by_resource(cost.overheads).tolist(), cost.link_j], None
 
 
 def _once(stage: int, phases: Sequence[int], fam: DeviceFamily, design: Design) -> Numbers:

@@ -174,7 +174,7 @@ def other_of(times: Schedule) -> tuple[Other, ...]:
     rows: dict[tuple[str, str], float] = {}
     for stage in times.priced:
         for run in stage.runs:
-            for name, resource, seconds in run.cost.other:
+            for name, resource, seconds in run.cost.overheads:
                 rows[name, resource] = rows.get((name, resource), 0.0) + seconds * run.passes * stage.charge
         for name, resource, seconds in stage.fixed:
             rows[name, resource] = rows.get((name, resource), 0.0) + seconds * stage.charge
@@ -217,7 +217,7 @@ def crossings(times: Schedule) -> Iterator[tuple[Link, str, str, float, int, flo
     for wire, run in ((stage_cost.stage.wire, run) for stage_cost in times.priced for run in stage_cost.runs):
         if wire is not None:
             cost, away = run.cost, run.cost.beyond_bytes * run.passes
-            between = sum(t for _, r, t in cost.other if r == "links") * run.passes
+            between = sum(t for _, r, t in cost.overheads if r == "links") * run.passes
             inside = float(cost.seconds[:, RESOURCES.index("links")].sum()) * run.passes
             yield wire.link, wire.role, "in", cost.link_bytes * run.passes - away, 1, between
             yield wire.link, wire.role, "in", 0.0, 1, inside

@@ -45,7 +45,7 @@ def _pass_bars(run: PhaseRun, charge: float) -> _Pass:
     for at, (op, seconds) in enumerate(zip(ops, (run.cost.seconds * charge).tolist(), strict=True)):
         rows[at + 1] += [(op.name, RESOURCES[r], s) for r, s in enumerate(seconds) if s > 0.0]
     places = {op.name: at + 1 for at, op in enumerate(ops)}
-    for name, resource, seconds in run.cost.other:
+    for name, resource, seconds in run.cost.overheads:
         match = _AFTER.search(name)
         if seconds > 0.0:
             rows[places.get(match[1], 0) if match else 0].append((name, resource, float(seconds) * charge))

@@ -79,8 +79,8 @@ def _repriced(fam: DeviceFamily, change: Callable[[Job, PhaseCost], PhaseCost]) 
 def _slowed(seed: str, spread: float) -> Callable[[Job, PhaseCost], PhaseCost]:
     def change(job: Job, cost: PhaseCost) -> PhaseCost:
         factors = np.array([_factor(f"{seed}{job.device.kind}{op.kind}{op.name}", spread) for op in job.ops])
-        other = tuple((name, resource, seconds * spread) for name, resource, seconds in cost.other)
-        return replace(cost, seconds=cost.seconds * factors[:, None], other=other)
+        other = tuple((name, resource, seconds * spread) for name, resource, seconds in cost.overheads)
+        return replace(cost, seconds=cost.seconds * factors[:, None], overheads=other)
 
     return change
 
@@ -211,7 +211,7 @@ def _roofline(job: Job, cost: PhaseCost) -> PhaseCost:
     seconds = np.zeros_like(cost.seconds)
     work = np.divide(cost.flops, cost.peak, out=np.zeros_like(cost.flops), where=cost.peak > 0)
     seconds[:, 0] = np.maximum(work, cost.offchip / far)
-    return replace(cost, seconds=seconds, other=())
+    return replace(cost, seconds=seconds, overheads=())
 
 
 @contextmanager

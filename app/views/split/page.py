@@ -201,7 +201,7 @@ def packets(scenario: Scenario, report: Report | None) -> None:
         return
     memories = path.memories(device, 64.0)
     threads = int(scenario.tile[0]) if scenario.tile and scenario.scheme != "split" else path.usual(device)
-    count = min(threads * scenario.streams, path.most(device))
+    count = min(threads * scenario.streams, path.max_threads(device))
     rates = [forwarding(device, count, model=named(scenario).model, busy=busy) for busy in (0.0, 0.25, 0.5, 0.75, 1.0)]
     if (smallest := rates[-1].drop_bytes) is None:
         answer = texts.FORWARDING_NONE.format(executors=count)

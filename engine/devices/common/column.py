@@ -26,12 +26,12 @@ _SAME = {operator.add: 0.0, operator.sub: 0.0, operator.mul: 1.0, operator.trued
 class NotAlike(Exception):
     """The values of a column can't be treated alike: take them apart along one of those axes, if any is named.
 
-    `wholly` says that no two of them can; `many` that there are too many to hold together.
+    `wholly` says that no two of them can; `overflow` that there are too many to hold together.
     """
 
-    def __init__(self, axes: Sequence[int] = (), wholly: bool = False, many: bool = False) -> None:
+    def __init__(self, axes: Sequence[int] = (), wholly: bool = False, overflow: bool = False) -> None:
         super().__init__(f"axes {list(axes)}")
-        self.axes, self.wholly, self.many = tuple(axes), wholly, many
+        self.axes, self.wholly, self.overflow = tuple(axes), wholly, overflow
 
 
 def _operand(operand: Any) -> Any:
@@ -47,7 +47,7 @@ def _spread(a: Any, b: Any) -> None:
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.size * b.size > _TOGETHER:
         shape = np.broadcast_shapes(a.shape, b.shape)
         if prod(shape) > _TOGETHER:
-            raise NotAlike([d for d, size in enumerate(shape) if size > 1], many=True)
+            raise NotAlike([d for d, size in enumerate(shape) if size > 1], overflow=True)
 
 
 def _alike(values: np.ndarray) -> Any:
@@ -212,7 +212,7 @@ def together(*inputs: Any) -> list[np.ndarray]:
     values = [np.asarray(_operand(value)) for value in inputs]
     shape = np.broadcast_shapes(*(value.shape for value in values))
     if prod(shape) > _TOGETHER:
-        raise NotAlike([d for d, size in enumerate(shape) if size > 1], many=True)
+        raise NotAlike([d for d, size in enumerate(shape) if size > 1], overflow=True)
     return [np.broadcast_to(value, shape) for value in values]
 
 

@@ -64,7 +64,7 @@ class PhaseCost:
         Work done by *this* device, and the dense peak it is held against. [FLOP], [FLOP/s]
     offchip, onchip : (n_ops,) arrays
         Bytes this device moved at that level. [B]
-    other : tuple of (name, resource, seconds)
+    overheads : tuple of (name, resource, seconds)
         Time of a pass that belongs to no op: pipeline fill, synchronisation between devices.
     link_bytes : float
         Bytes this device sent to its peers in a pass. [B]
@@ -88,7 +88,7 @@ class PhaseCost:
     peak: np.ndarray = field(default_factory=_none)
     offchip: np.ndarray = field(default_factory=_none)
     onchip: np.ndarray = field(default_factory=_none)
-    other: tuple[tuple[str, str, float], ...] = ()
+    overheads: tuple[tuple[str, str, float], ...] = ()
     link_bytes: float = 0.0
     beyond_bytes: float = 0.0
     timeline: tuple[Span, ...] = ()
@@ -105,7 +105,7 @@ class PhaseCost:
     @property
     def total_s(self) -> float:
         """Time of the pass. [s]"""
-        return float(self.seconds.sum()) + sum(seconds for _, _, seconds in self.other)
+        return float(self.seconds.sum()) + sum(seconds for _, _, seconds in self.overheads)
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Compiled:
     apart : whether an operator's seconds follow from its own counts and the record alone, for one that runs alone or
         beside others; else all of a phase are priced at once.
     company : job -> whether its operators run beside others, of other streams or of its own.
-    overheads : job -> `PhaseCost.other` of `DeviceFamily.price`.
+    overheads : job -> `PhaseCost.overheads` of `DeviceFamily.price`.
     """
 
     record: Callable[[Job], Sequence[float]]
@@ -168,7 +168,7 @@ class DeviceFamily:
     supports : (device, graph, format) -> None, or a sentence why it can't run.
     place : job -> demand on each memory level, for capacity and for where weights are read from.
     price : (job, detail=True) -> cost of one pass. A machine that runs programs gives its `PhaseCost.seconds` and
-        `PhaseCost.other` alone where the detail is not asked for.
+        `PhaseCost.overheads` alone where the detail is not asked for.
     compiled : its operators priced in compiled code, in a sweep as alone; None: by `price`, once for each distinct job.
     tile : job -> values of `knobs` it runs with where the scenario leaves them open; None: they don't apply.
     request : job -> fixed costs a request pays once on a device, as (name, resource, seconds).

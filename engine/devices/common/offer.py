@@ -33,7 +33,7 @@ class PacketPath:
 
     Attributes
     ----------
-    most, usual : device -> threads that may infer, and those its document has infer. [-]
+    max_threads, usual : device -> threads that may infer, and those its document has infer. [-]
     line : device -> traffic of all its ports. [B/s]
     beside : (device, packets [B], threads, share of their engines' slots that they issue in, model) -> slots left to
         packets [1/s], smallest packet forwarded at line rate [B], traffic forwarded at each size [B/s].
@@ -41,7 +41,7 @@ class PacketPath:
     memories : device -> each memory its threads read, and the wait for so many bytes of it. [B], [cycle]
     """
 
-    most: Callable[[Device], int]
+    max_threads: Callable[[Device], int]
     usual: Callable[[Device], int]
     line: Callable[[Device], float]
     beside: Callable[

@@ -127,7 +127,7 @@ def price(job: Job) -> PhaseCost:
         notes = (f"{job.device.name}, {job.phase.name}: about {use:.1f} instructions a cycle on a busy core",)
     columns = (out[:, at] for at in (C.WORK, C.ROOF, C.MOVED, C.NEAR))
     counters, durations = top_down(job, lasting), lasting[:, :6].sum(axis=1)
-    return PhaseCost(out[:, :6], *columns, other=_drawn(job), notes=notes, counters=counters, durations=durations)
+    return PhaseCost(out[:, :6], *columns, overheads=_drawn(job), notes=notes, counters=counters, durations=durations)
 
 
 def top_down(job: Job, out: np.ndarray) -> dict[str, np.ndarray]:

@@ -130,7 +130,7 @@ def _beside_others(job: Job) -> bool:
     try:
         return bool(job.streams > 1)
     except NotAlike as error:
-        raise NotAlike(error.axes, many=True) from None
+        raise NotAlike(error.axes, overflow=True) from None
 
 
 @remembered(lambda job: (id(job.graph), wide_format(job.device, job.format), job.format, job.ways))

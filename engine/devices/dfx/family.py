@@ -271,7 +271,7 @@ def price(job: Job, detail: bool = True) -> PhaseCost:
     clock = core_of(device).clock.si
     seconds, overheads = forward.times(job)
     if not detail:
-        return PhaseCost(seconds, other=overheads)
+        return PhaseCost(seconds, overheads=overheads)
     timings = forward.timings()
     hbm = np.sum([t.hbm * times for t, times in timings], axis=0)
     rows = {op.name: i for i, op in enumerate(job.ops)}
@@ -288,7 +288,7 @@ def price(job: Job, detail: bool = True) -> PhaseCost:
         np.full(n, 2.0 * d * lanes * clock),
         offchip,
         np.zeros(n),
-        other=overheads,
+        overheads=overheads,
         link_bytes=sum(t.bytes_out * times for t, times in timings),
         timeline=_spans(forward.record, forward.sizes, forward.context, job.switches["chaining"], clock),
         timeline_of=f"one of {forward.layer.layers} layers of one token, {job.phase.name}",

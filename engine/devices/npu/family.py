@@ -95,7 +95,7 @@ def price(job: Job, detail: bool = True) -> PhaseCost:
     sheet = pass_cost(job)
     seconds, overheads = as_doubles(sheet.seconds), tuple(sheet.overheads)
     if not detail:
-        return PhaseCost(seconds, other=overheads)
+        return PhaseCost(seconds, overheads=overheads)
     spilled_bytes, dram_name, spans = sheet.offchip.astype(np.float64), levels(job.device)[4], sheet.spans
     flops = work(job)
     notes = []
@@ -117,7 +117,7 @@ def price(job: Job, detail: bool = True) -> PhaseCost:
         np.full(n, peak(job.device, job.format)),
         spilled_bytes,
         sheet.onchip.astype(np.float64),
-        other=overheads,
+        overheads=overheads,
         link_bytes=sheet.bytes_out,
         timeline=spans,
         timeline_of="one step of a recurrent layer" if spans else "",

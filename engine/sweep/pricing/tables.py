@@ -64,7 +64,7 @@ def _tabulate_part(structure: Structure, piece: Work, of: Part) -> Tabulated:
         if not axes:
             raise
         axis = max(axes, key=lambda a: of[a][1] - of[a][0])
-        if error.many:
+        if error.overflow:
             raise Structural({structure.numeric[axis]}) from None
         return _apart(structure, piece, of, axis, error.wholly)
     except ValueError as refusal:

@@ -238,7 +238,7 @@ def test_a_price_without_detail_is_the_price(id: str) -> None:
             if fam.compiled is None:
                 without = fam.price(job, detail=False)
                 assert without.seconds.tobytes() == cost.seconds.tobytes()
-                assert without.other == cost.other
+                assert without.overheads == cost.overheads
             else:
                 sizes = np.array([job.sizes] * 2, dtype=np.float64).T.copy()
                 record, groups = records([fam.compiled.record(job)] * 2), fam.groups(job)

@@ -128,7 +128,7 @@ def test_states_nobody_reads_do_not_cross():
     """Copies of the last layer on two devices: only the final states meet; below another layer every step's do."""
     base = default_scenario("brainwave-s10", "tp1-lstm", devices=2, scheme="pinned", inputs=400)
     times = divided(base.with_(params={"layers": 2}))
-    other = {name: seconds for name, _, seconds in times.priced[0].runs[0].cost.other}
+    other = {name: seconds for name, _, seconds in times.priced[0].runs[0].cost.overheads}
     assert other["outputs of rnn2"] < 10e-6
     assert other["outputs of rnn1"] > 400 * 8 * 500 / 2 * 2 / 5e9  # half of all states at 40 Gbit/s
 
