@@ -78,11 +78,11 @@ def place(job: Job) -> tuple[Fit, ...]:
     dram, holds = levels.dram, "weights, tables and activations"
     fits = [Fit(dram.name, dram.role, need.total, dram.capacity.si, holds, state_bytes=need.state)]
     if levels.last:
-        cached = sum(sizes_of(job)) + need.activations
-        fits.append(Fit(levels.last.name, "onchip", cached, levels.shared, holds, False))
-    if levels.own:
-        each, holds = need.activations / job.streams / cores_of(job), "one core's share of the activations"
-        fits.append(Fit(levels.own.name, "onchip", each, levels.private, holds, False))
+        working_set = sum(sizes_of(job)) + need.activations
+        fits.append(Fit(levels.last.name, "onchip", working_set, levels.shared, holds, False))
+    if levels.inner:
+        per_core, holds = need.activations / job.streams / cores_of(job), "one core's share of the activations"
+        fits.append(Fit(levels.inner.name, "onchip", per_core, levels.private, holds, False))
     return tuple(fits)
 
 
@@ -95,39 +95,39 @@ def tables(job: Job) -> tuple[np.ndarray, np.ndarray]:
     return np.array(T.lower(job.phase)), flags  # writable, as a part of it is: one compiled version serves both
 
 
-def _priced(job: Job, **changes: float) -> np.ndarray:
+def _columns(job: Job, **changes: float) -> np.ndarray:
     """Columns of `engine.devices.cpu.streams`, a row an operator of the job; fields of its record may be changed."""
-    sizes, once, own = np.array([job.sizes], dtype=np.float64).T.copy(), np.ones(len(job.rows)), list(record(job))
+    sizes, once, fields = np.array([job.sizes], dtype=np.float64).T.copy(), np.ones(len(job.rows)), list(record(job))
     for name, value in changes.items():
-        own[getattr(R, name)] = value
-    design = *tables(job), float(job.ways), sizes, records([own])
+        fields[getattr(R, name)] = value
+    design = *tables(job), float(job.ways), sizes, records([fields])
     return price_points(0, 1, job.rows, once, *design, np.zeros((6, 1)))[job.rows]
 
 
-def _drawn(job: Job) -> tuple[tuple[str, str, float], ...]:
+def _intake(job: Job) -> tuple[tuple[str, str, float], ...]:
     """Time until a part of a network has in its caches what another made, as (name, resource, seconds)."""
     if len(job.ops) == len(job.phase.ops):
         return ()
-    own, by_name = {op.name for op in job.ops}, {op.name: op for op in job.phase.ops}
-    needed = {name for op in job.ops for name in op.inputs if name in by_name and name not in own}
+    names, by_name = {op.name for op in job.ops}, {op.name: op for op in job.phase.ops}
+    inputs = {name for op in job.ops for name in op.inputs if name in by_name and name not in names}
     bits = 1.0 if job.format == "binary" else BITS[wide_format(job.device, job.format)]
-    size = sum(by_name[name].writes.at(job.batch, job.length, job.context) * bits / 8 for name in needed)
-    drawn = size / LINE * job.model["handover_line"]
-    return (("input of this part drawn into its caches", "offchip", drawn),) if drawn else ()
+    size = sum(by_name[name].writes.at(job.batch, job.length, job.context) * bits / 8 for name in inputs)
+    seconds = size / LINE * job.model["handover_line"]
+    return (("input of this part drawn into its caches", "offchip", seconds),) if seconds else ()
 
 
 def price(job: Job) -> PhaseCost:
     """Cost of one pass of one stream, the other streams busy alike. An estimate."""
-    out = lasting = _priced(job)
+    out = lasting = _columns(job)
     if job.model["inter_op"] > 1.0:  # beside others an operator lasts longer than the pass takes longer with it
-        lasting = np.maximum(out, _priced(job, inter_op=1.0))
+        lasting = np.maximum(out, _columns(job, inter_op=1.0))
     use = instructions_per_cycle(job, lasting)
     notes = ()
     if use is not None:
         notes = (f"{job.device.name}, {job.phase.name}: about {use:.1f} instructions a cycle on a busy core",)
     columns = (out[:, at] for at in (C.WORK, C.ROOF, C.MOVED, C.NEAR))
     counters, durations = top_down(job, lasting), lasting[:, :6].sum(axis=1)
-    return PhaseCost(out[:, :6], *columns, overheads=_drawn(job), notes=notes, counters=counters, durations=durations)
+    return PhaseCost(out[:, :6], *columns, overheads=_intake(job), notes=notes, counters=counters, durations=durations)
 
 
 def top_down(job: Job, out: np.ndarray) -> dict[str, np.ndarray]:
@@ -163,7 +163,7 @@ def instructions_per_cycle(job: Job, out: np.ndarray | None = None) -> float | N
 
     An estimate; None where the spec lists no issue width. ``out`` is what pricing the job leaves, where that is known.
     """
-    out = _priced(job) if out is None else out
+    out = _columns(job) if out is None else out
     width, total_s = cpu_of(job.device).issue_width, float(out[:, :6].sum())
     if width is None or total_s <= 0:
         return None
@@ -177,9 +177,9 @@ def request(job: Job) -> tuple[tuple[str, str, float], ...]:
     """
     if not job.switches["framework"]:
         return ()
-    parsed = job.batch * (raw_features(job) * job.model["feature_overhead"]) / cores_of(job)
-    called = code_seconds(job, job.model["pass_cycles"])
-    items = (("features parsed by the framework", "overhead", parsed), ("framework called", "overhead", called))
+    parse_s = job.batch * (raw_features(job) * job.model["feature_overhead"]) / cores_of(job)
+    call_s = code_seconds(job, job.model["pass_cycles"])
+    items = (("features parsed by the framework", "overhead", parse_s), ("framework called", "overhead", call_s))
     return tuple(item for item in items if item[2])
 
 
@@ -191,10 +191,10 @@ def draws(device: Device, model: Mapping[str, float]) -> float:
 
 def idles(device: Device, model: Mapping[str, float]) -> float | None:
     """What a CPU draws while no core works. [W] An estimate, where no idle power is published."""
-    listed = device.power.loaded or device.power.max
-    if listed is None:
+    power = device.power.loaded or device.power.max
+    if power is None:
         return None
-    return model["idle_share"] * listed.si * (what_if_ratio((cpu_of(device).cores,)) if listed.before is None else 1.0)
+    return model["idle_share"] * power.si * (what_if_ratio((cpu_of(device).cores,)) if power.before is None else 1.0)
 
 
 def activity(job: Job, watts: float) -> list[float]:
@@ -202,11 +202,11 @@ def activity(job: Job, watts: float) -> list[float]:
 
     A limit is met where all cores compute on their widest units; a power measured under load has its waits in it.
     """
-    own, wide, waits = watts * (cores_of(job) / cpu_of(job.device).cores.si), 1.0, 1.0
+    stream_w, wide, waits = watts * (cores_of(job) / cpu_of(job.device).cores.si), 1.0, 1.0
     if job.device.power.loaded is None:
         waits = job.model["waiting_share"]
         wide = 1.0 if job.format in cpu_of(job.device).vector_clock else job.model["scalar_share"]
-    return [own * wide, *[own * waits] * 5, 0.0]
+    return [stream_w * wide, *[stream_w * waits] * 5, 0.0]
 
 
 def path(switches: Mapping[str, bool], model: Mapping[str, float]) -> tuple[str, float] | None:
@@ -235,7 +235,7 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
-    compiled=Compiled(record, tables, price_points, (True, False), in_company, _drawn),
+    compiled=Compiled(record, tables, price_points, (True, False), in_company, _intake),
     request=request,
     path=path,
     idles=idles,

@@ -39,10 +39,10 @@ def flags_of(phase: Phase) -> np.ndarray:
     narrow: set[str] = set()
     for row, op in zip(flags, phase.ops, strict=True):
         producers = [by_name[name] for name in op.inputs if name in by_name]
-        produced = [p for p in producers if p.contraction or p.name in riding]
+        carriers = [p for p in producers if p.contraction or p.name in riding]
         row[F.special] = _SPECIAL.get(op.kind, 0.0)
-        folds = op.kind != "BatchNormalization" or (bool(produced) and produced[0].contraction)
-        if op.kind in _RIDES and produced and folds and op.layers == produced[0].layers:
+        folds = op.kind != "BatchNormalization" or (bool(carriers) and carriers[0].contraction)
+        if op.kind in _RIDES and carriers and folds and op.layers == carriers[0].layers:
             row[F.inline] = 1.0
             riding.add(op.name)
         low = op.contraction and op.quantisable and op.stored > 0
@@ -50,7 +50,7 @@ def flags_of(phase: Phase) -> np.ndarray:
         if low or (narrow_in and op.kind in _STAY_NARROW):
             narrow.add(op.name)
             row[F.narrow] = not low
-        if low and not produced:
+        if low and not carriers:
             row[F.quantise] = STORED_NARROW if narrow_in else WIDE_INPUT
         row[F.convolves] = op.kind == "Conv"
         row[F.prepared] = op.group == "preprocess"
@@ -76,8 +76,8 @@ def sources_of(phase: Phase) -> np.ndarray:
     """Places of the operators that each reads from, shape (n_ops, most of any); -1 where it reads from fewer."""
     at = {op.name: float(place) for place, op in enumerate(phase.ops)}
     sources = [[at[name] for name in op.inputs if name in at] for op in phase.ops]
-    most = max(1, *map(len, sources))
-    return np.array([of + [-1.0] * (most - len(of)) for of in sources])
+    width = max(1, *map(len, sources))
+    return np.array([of + [-1.0] * (width - len(of)) for of in sources])
 
 
 def _is_product(op: Op) -> bool:

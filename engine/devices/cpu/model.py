@@ -20,7 +20,7 @@ from engine.devices.cpu.operator import (
 )
 from engine.devices.cpu.share import R, cycle_share, on_threads, tiled_gain
 from engine.devices.cpu.share import field_of as _of
-from engine.devices.cpu.streams import OVERHEAD, ROOF, WIDTH, side_by_side, summed, wait_for_others
+from engine.devices.cpu.streams import OVERHEAD, ROOF, WIDTH, row_sum, side_by_side, wait_for_others
 from engine.kernels.ir.doubles import (
     ALL,
     LANES,
@@ -39,42 +39,42 @@ from model_zoo import table as T
 
 
 @kernel
-def _priced(rows, table, flags, size, ways, rec, room, out):
+def _price_designs(rows, table, flags, size, ways, rec, room, out):
     """Price the ops ``rows`` of a pass for one stream of each of `LANES` designs; fills those of ``out``, flat
     (n_ops, WIDTH, LANES), layers and steps multiplied in.
 
     Where threads are fitted, each op runs on as many of the stream's as make it fastest: they are forked and joined
     along a tree, so a power of two or all of them is best. An op is done when the fewer threads of the next lower level
-    take longer even without their barrier. ``priced`` of an op is the mask of the designs that are done with it.
+    take longer even without their barrier. ``final`` of an op is the mask of the designs that are done with it.
     """
-    part, tried, priced, threads = room
+    part, trial, final, threads = room
     store(threads, 0, _of(rec, R.threads))
-    priced[:] = 0
+    final[:] = 0
     on_threads(threads, rec, part)
-    _price_ops(rows, table, flags, size, ways, part, priced, out)
-    left = above(_of(part, R.barrier) * _of(rec, R.fit_threads), 0.0) & above(load(threads, 0), 1.0)
-    while left != 0:
+    _price_ops(rows, table, flags, size, ways, part, final, out)
+    active = above(_of(part, R.barrier) * _of(rec, R.fit_threads), 0.0) & above(load(threads, 0), 1.0)
+    while active != 0:
         for lane in range(LANES):
-            if left >> lane & 1:
+            if active >> lane & 1:
                 alone = np.floor(rec[R.cores * LANES + lane])  # threads, one a core
                 fewer = 2.0 ** (np.ceil(np.log2(threads[lane])) - 1.0)
                 threads[lane] = alone if alone < threads[lane] else fewer
         for j in rows:
-            priced[j] |= ALL & ~left
+            final[j] |= ALL & ~active
         on_threads(threads, rec, part)
-        _price_ops(rows, table, flags, size, ways, part, priced, tried)
-        left = 0
+        _price_ops(rows, table, flags, size, ways, part, final, trial)
+        active = 0
         for j in rows:
-            if priced[j] == ALL:
+            if final[j] == ALL:
                 continue
-            best, time = summed(out, j, OVERHEAD + 1), summed(tried, j, OVERHEAD + 1)
-            less = above(best, time) & ~priced[j]
+            best, time = row_sum(out, j, OVERHEAD + 1), row_sum(trial, j, OVERHEAD + 1)
+            faster = above(best, time) & ~final[j]
             for r in range(WIDTH):
                 at = (j * WIDTH + r) * LANES
-                store(out, at, chosen(less, load(tried, at), load(out, at)))
-            priced[j] |= at_least(summed(tried, j, OVERHEAD), best)
-            left |= ALL & ~priced[j]
-        left &= above(load(threads, 0), 1.0)
+                store(out, at, chosen(faster, load(trial, at), load(out, at)))
+            final[j] |= at_least(row_sum(trial, j, OVERHEAD), best)
+            active |= ALL & ~final[j]
+        active &= above(load(threads, 0), 1.0)
     if rec[R.inter_op * LANES] > 1.0:
         side_by_side(rows, flags, int(rec[R.inter_op * LANES]), out)
     if above(_of(rec, R.dram_streams) * _of(rec, R.inter_op), 1.0) != 0:
@@ -82,8 +82,8 @@ def _priced(rows, table, flags, size, ways, rec, room, out):
 
 
 @kernel
-def _price_ops(rows, table, flags, size, ways, rec, priced, out):
-    """`_priced` of the ops that some design is not ``priced`` for, on the threads of a record.
+def _price_ops(rows, table, flags, size, ways, rec, final, out):
+    """`_price_designs` of the ops that some design is not ``final`` for, on the threads of a record.
 
     Formats and switches are those of the first design.
     """
@@ -95,10 +95,10 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
     shared_rate, private_rate, dram = _of(rec, R.shared_rate), _of(rec, R.private_rate), _of(rec, R.dram)
     kept_weights = weights_kept(rec)
     for j in rows:
-        if priced[j] == ALL:
+        if final[j] == ALL:
             continue
-        steps, flops, reads, writes, weights, state, kept, owned, g, m, n, _, looked = own_counts(table, j, size, ways)
-        steps, state = larger(steps, 1e-30), (state + kept) * owned
+        steps, flops, reads, writes, weights, state, adds, part, g, m, n, _, lookups = own_counts(table, j, size, ways)
+        steps, state = larger(steps, 1e-30), (state + adds) * part
         klass, product = table[j, T.CLASS], table[j, T.CLASS] == T.CONTRACTION
         binary = flags[j, F.binary] > 0.0
         low = quantised and product and table[j, T.QUANTISABLE] > 0.0 and table[j, T.STORED] > 0.0 and not binary
@@ -111,9 +111,9 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
             flops /= gain
             weights *= chosen(above(gain, 1.0), _of(rec, R.winograd_weights), 1.0)
 
-        resident, moved, apart, ranged, extra_ops = activations(j, flags, reads, writes, low, narrow, rec)
+        resident, flow, apart, scans, extra_ops = activations(j, flags, reads, writes, low, narrow, rec)
         if binary:
-            resident, moved = (reads + writes) / 8.0, (reads + stores * writes) / 8.0
+            resident, flow = (reads + writes) / 8.0, (reads + stores * writes) / 8.0
         elif product and flags[j, F.tiled] == 0.0:  # laid out for the product, read back by it
             apart += _of(rec, R.reordered) * reads * (wide_size if not low else weight_size)
         if not quantised and flags[j, F.loose] > 0.0:  # what follows it, where nothing fuses that
@@ -122,12 +122,12 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
             apart += loose * (1.0 + stores) * writes * element
         if inline:
             resident = larger(reads - writes, 0.0) * element
-            moved = resident
+            flow = resident
         if flags[j, F.free] > 0.0:
-            moved = none
+            flow = none
         if klass == T.LOOKUP:
             resident = writes * wide_size
-            moved = stores * resident
+            flow = stores * resident
             weight_bytes = none
         elif binary:
             weight_bytes = weights / 8.0
@@ -139,12 +139,12 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
         dram_w, shared_w, private_w = weights_at(
             table, j, size, ways, steps, weight_bytes, state * wide_size, kept_weights, rec
         )
-        dram_a, shared_a, private_a = moved * (1.0 - act_near), moved * (act_near - act_private), moved * act_private
+        dram_a, shared_a, private_a = flow * (1.0 - act_near), flow * (act_near - act_private), flow * act_private
         dram_p, shared_p, private_p = apart * (1.0 - act_near), apart * (act_near - act_private), apart * act_private
 
         # arithmetic
         lookup = none
-        quantising = ranged / (_of(rec, R.lanes) * cycles) * (_of(rec, R.range_cycles) + _of(rec, R.requantise_cycles))
+        quantising = scans / (_of(rec, R.lanes) * cycles) * (_of(rec, R.range_cycles) + _of(rec, R.requantise_cycles))
         if product and binary:
             roof = _of(rec, R.binary_peak)
             busy = flops / (roof * _of(rec, R.binary_efficiency))
@@ -154,9 +154,9 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
             roof, busy = _of(rec, R.wide_peak), vector_seconds(j, table, flags, flops, writes, rec)
             extra_ops += flags[j, F.suppresses] * _of(rec, R.class_ops)
         if klass == T.LOOKUP:
-            lookup, far, shared, own = lookup_lines(table, j, looked, rec)
-            busy += looked * _of(rec, R.row_cycles) / cycles
-            dram_a, shared_a, private_a = dram_a + far, shared_a + shared, private_a + own
+            lookup, far, shared_t, private_t = lookup_lines(table, j, lookups, rec)
+            busy += lookups * _of(rec, R.row_cycles) / cycles
+            dram_a, shared_a, private_a = dram_a + far, shared_a + shared_t, private_a + private_t
         if flags[j, F.hashed] > 0.0:
             columns = table[j, T.GATHER_ROWS]
             if rec[R.fuse_gathers * LANES] == 0.0:
@@ -179,24 +179,24 @@ def _price_ops(rows, table, flags, size, ways, rec, priced, out):
             # rows are passed over for each block of columns; what of that comes from the shared cache is waited for
             lanes = _of(rec, R.low_lanes) if low or not quantised else _of(rec, R.wide_lanes)
             again = larger(rounded_up(n / (lanes * BLOCK_VECTORS)) - 1.0, 0.0) * reads * wide_size
-            exposed = max(flags[j, F.slides], flags[j, F.window]) * _of(rec, R.exposed)
-            waited = exposed * (moved + again) * (act_near - act_private) / shared_rate
+            exposure = max(flags[j, F.slides], flags[j, F.window]) * _of(rec, R.exposed)
+            stall = exposure * (flow + again) * (act_near - act_private) / shared_rate
             compute, offchip, onchip = product_overlap(
-                m, busy, quantising, binary, far_w, near_w, far_a, near_a, far_p, near_p, waited
+                m, busy, quantising, binary, far_w, near_w, far_a, near_a, far_p, near_p, stall
             )
         else:
             offchip, onchip = far_w + far_a, near_w + near_a
             compute = larger(busy - offchip - onchip, 0.0)
         siblings = 1.0 - _of(rec, R.cores) / _of(rec, R.threads)
         if above(siblings, 0.0) != 0:
-            passed = far_w + far_a + far_p + (near_w + near_a + shared_p / shared_rate + private_p / private_rate)
-            share = hidden_by_siblings(busy + quantising, compute, offchip, onchip, passed, siblings)
+            transfer = far_w + far_a + far_p + (near_w + near_a + shared_p / shared_rate + private_p / private_rate)
+            share = hidden_by_siblings(busy + quantising, compute, offchip, onchip, transfer, siblings)
             offchip, onchip = offchip * share, onchip * share
         overhead = none
         if not inline and flags[j, F.free] == 0.0:
             # a library runs a recurrence in a call of its own: what issues it is paid once
-            issued = _of(rec, R.op_overhead) + _of(rec, R.op_issue) / larger(steps, 1.0)
-            overhead = (1.0 + extra_ops) * issued + _of(rec, R.barrier)
+            issue = _of(rec, R.op_overhead) + _of(rec, R.op_issue) / larger(steps, 1.0)
+            overhead = (1.0 + extra_ops) * issue + _of(rec, R.barrier)
             overhead += flags[j, F.slides] * _of(rec, R.window_overhead)
             if table[j, T.SEQUENTIAL] > 0.0:
                 overhead += _of(rec, R.step_overhead)
@@ -227,11 +227,11 @@ def _fill(lo, hi, rows, times, table, flags, ways, sizes, record, out, totals):
                 at_once[r * LANES + lane] = sizes[r, point]
             for r in range(6):
                 sums[r * LANES + lane] = totals[r, point]
-        _priced(rows, table, flags, loads(at_once, 0, LANES, SIZES), ways, rec, room, out)
+        _price_designs(rows, table, flags, loads(at_once, 0, LANES, SIZES), ways, rec, room, out)
         for i in range(rows.shape[0]):
             for r in range(6):
-                own = times[i] * load(out, (rows[i] * WIDTH + r) * LANES)
-                store(sums, r * LANES, load(sums, r * LANES) + own)
+                term = times[i] * load(out, (rows[i] * WIDTH + r) * LANES)
+                store(sums, r * LANES, load(sums, r * LANES) + term)
         for lane in range(min(LANES, hi - start)):
             for r in range(6):
                 totals[r, start + lane] = sums[r * LANES + lane]
@@ -244,6 +244,6 @@ def price_points(lo: int, hi: int, rows: np.ndarray, times: np.ndarray, table: n
     [s], [FLOP], [B] An estimate.
     """
     out = np.zeros(table.shape[0] * WIDTH * LANES)
-    *rest, totals = designs
-    _fill(lo, hi, rows, times, table, *rest, out, totals)
+    *arguments, totals = designs
+    _fill(lo, hi, rows, times, table, *arguments, out, totals)
     return out.reshape(-1, WIDTH, LANES)[:, :, 0]

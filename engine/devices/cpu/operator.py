@@ -38,27 +38,27 @@ def activations(j, flags, reads, writes, low, narrow, rec):
     Then bytes of passes of their own [B], elements that these quantise, and operators of their own. [-]
     """
     stores, weight_size, wide_size = _of(rec, R.write_allocate), _of(rec, R.weight_bytes), _of(rec, R.wide_bytes)
-    apart, ranged, extra_ops = spread(0.0), spread(0.0), spread(0.0)
+    apart, scans, extra_ops = spread(0.0), spread(0.0), spread(0.0)
     if not low:
         element = weight_size if narrow else wide_size
-        return (reads + writes) * element, (reads + stores * writes) * element, apart, ranged, extra_ops
-    requantised = rec[R.fuse_requantise * LANES] > 0.0
-    resident, moved = reads * weight_size, reads * weight_size
-    stored_wide = flags[j, F.quantise] == STORED_NARROW and not requantised
+        return (reads + writes) * element, (reads + stores * writes) * element, apart, scans, extra_ops
+    requantises = rec[R.fuse_requantise * LANES] > 0.0
+    resident, flow = reads * weight_size, reads * weight_size
+    stored_wide = flags[j, F.quantise] == STORED_NARROW and not requantises
     if flags[j, F.quantise] == WIDE_INPUT or stored_wide:  # measured, scaled, rounded in a pass of its own
         resident += reads * (wide_size + weight_size)
         apart += reads * (wide_size + stores * weight_size)
-        ranged += reads
+        scans += reads
         extra_ops += 1.0
     resident += writes * weight_size
-    moved += stores * writes * weight_size
-    if not requantised:  # 32-bit sums stored, read for their range, read again to requantise
+    flow += stores * writes * weight_size
+    if not requantises:  # 32-bit sums stored, read for their range, read again to requantise
         resident += writes * 4.0
-        moved += stores * writes * 4.0
+        flow += stores * writes * 4.0
         apart += writes * (4.0 + 4.0)
-        ranged += writes
+        scans += writes
         extra_ops += 2.0
-    return resident, moved, apart, ranged, extra_ops
+    return resident, flow, apart, scans, extra_ops
 
 
 @kernel
@@ -70,22 +70,22 @@ def weights_kept(rec):
 
 
 @kernel
-def weights_at(table, j, size, ways, steps, weight_bytes, state_bytes, kept, rec):
+def weights_at(table, j, size, ways, steps, weight_bytes, state_bytes, resident, rec):
     """Bytes of weights and state from DRAM, shared and private caches, which keep what `weights_kept` says. [B]"""
     private = _of(rec, R.private)
-    cached, shared_share = private + _of(rec, R.shared), _of(rec, R.shared_share)
-    near, own = kept
+    capacity, shared_share = private + _of(rec, R.shared), _of(rec, R.shared_share)
+    near, nearest = resident
     reread = above(steps, 1.0) & above(weight_bytes, 0.0)
     if reread != 0:  # a step finds what the step before it read
         again = (steps - 1.0) / steps
         cell = cell_bytes(table, j, size, ways, reread, rec)
-        near = chosen(reread, larger(near, again * cycle_share(cached, cell)), near)
-        own = chosen(reread, larger(own, again * cycle_share(private, cell)), own)
+        near = chosen(reread, larger(near, again * cycle_share(capacity, cell)), near)
+        nearest = chosen(reread, larger(nearest, again * cycle_share(private, cell)), nearest)
     state_near = cycle_share(shared_share + private, state_bytes * table[j, T.LAYERS])
     return (
         weight_bytes * (1.0 - near) + state_bytes * (1.0 - state_near),
-        weight_bytes * (near - own) + state_bytes * state_near,
-        weight_bytes * own,
+        weight_bytes * (near - nearest) + state_bytes * state_near,
+        weight_bytes * nearest,
     )
 
 
@@ -98,15 +98,15 @@ def product_seconds(j, flags, batch, g, m, n, flops, weights, writes, low, rec):
     convolves = flags[j, F.convolves] > 0.0
     if plain:
         roof, lanes = _of(rec, R.low_peak), _of(rec, R.low_lanes)
-        reached = _of(rec, R.low_conv) if convolves else _of(rec, R.low_gemm)
+        efficiency = _of(rec, R.low_conv) if convolves else _of(rec, R.low_gemm)
     else:
         roof, lanes = _of(rec, R.wide_peak), _of(rec, R.wide_lanes)
-        reached = _of(rec, R.wide_conv) if convolves else _of(rec, R.wide_gemm)
+        efficiency = _of(rec, R.wide_conv) if convolves else _of(rec, R.wide_gemm)
     useful = conv_share(m, n, batch, flags[j, F.window], flags[j, F.channels], lanes, rec)
     tile = root(larger(m / batch, 1.0)) if flags[j, F.window] > 0.0 else spread(THREAD_ROWS)
     useful *= thread_share(g, m, n, larger(_of(rec, R.cores), 1.0), tile)
     useful *= tile_share(m, n, flags[j, F.slides], lanes, rec)
-    busy = flops / (roof * reached * useful)
+    busy = flops / (roof * efficiency * useful)
     busy += weights / vector * _of(rec, R.unpack_cycles)
     if low and rec[R.fuse_requantise * LANES] > 0.0:
         busy += writes / vector * _of(rec, R.requantise_cycles)
@@ -129,27 +129,27 @@ def vector_seconds(j, table, flags, flops, writes, rec):
 
 
 @kernel
-def lookup_lines(table, j, looked, rec):
+def lookup_lines(table, j, lookups, rec):
     """Seconds that rows of a table wait for, and bytes of them from DRAM, shared and private caches. [s], [B]"""
     private, total = _of(rec, R.private), _of(rec, R.tables_total)
-    own, near = random_share(private, total), random_share(private + _of(rec, R.shared), total)
+    nearest, near = random_share(private, total), random_share(private + _of(rec, R.shared), total)
     lines = rounded_up(table[j, T.ROW_ELEMENTS] * _of(rec, R.wide_bytes) / LINE)
     waiting = (
-        own * _of(rec, R.private_latency)
-        + (near - own) * _of(rec, R.shared_latency)
+        nearest * _of(rec, R.private_latency)
+        + (near - nearest) * _of(rec, R.shared_latency)
         + (1.0 - near) * _of(rec, R.dram_latency)
     )
-    seconds = looked * lines * waiting / (_of(rec, R.misses) * _of(rec, R.cores))
-    far = looked * lines * LINE * (1.0 - near)
+    seconds = lookups * lines * waiting / (_of(rec, R.misses) * _of(rec, R.cores))
+    far = lookups * lines * LINE * (1.0 - near)
     seconds = larger(seconds, far / _of(rec, R.dram))
-    return seconds, far, looked * lines * LINE * (near - own), looked * lines * LINE * own
+    return seconds, far, lookups * lines * LINE * (near - nearest), lookups * lines * LINE * nearest
 
 
 @kernel
-def product_overlap(m, busy, quantising, binary, far_w, near_w, far_a, near_a, far_p, near_p, waited):
+def product_overlap(m, busy, quantising, binary, far_w, near_w, far_a, near_a, far_p, near_p, stall):
     """Times in which a product computes, waits for DRAM, and waits for caches. [s]
 
-    Weights stream while the first row is multiplied, activations under the other rows, and ``waited`` of them at least
+    Weights stream while the first row is multiplied, activations under the other rows, and ``stall`` of them at least
     is not hidden; passes of their own (``_p``) hide what they quantise. Xor-and-count fills the issue slots that loads
     would need: nothing of it hides a wait.
     """
@@ -158,20 +158,20 @@ def product_overlap(m, busy, quantising, binary, far_w, near_w, far_a, near_a, f
     compute = busy - first
     late = chosen(above(passing, 0.0), larger(1.0 - compute / passing, 0.0), 0.0)
     offchip = far_w + late * far_a + far_p
-    onchip = near_w + larger(late * near_a, waited) + near_p
+    onchip = near_w + larger(late * near_a, stall) + near_p
     compute += larger(quantising - far_p - near_p, 0.0)
     return compute, offchip, onchip
 
 
 @kernel
-def hidden_by_siblings(busy, compute, offchip, onchip, passed, siblings):
+def hidden_by_siblings(busy, compute, offchip, onchip, transfer, siblings):
     """Part of its waits that a thread keeps where another of its core computes meanwhile. [-]
 
     A core's units are ``busy`` for both threads, which is ``compute`` and what lies beneath waits already: the rest of
-    the waits alone can be hidden. All lines pass all the same, in ``passed``. [s]
+    the waits alone can be hidden. All lines pass all the same, in ``transfer``. [s]
     """
     waits = larger(offchip + onchip, 1e-30)
     idle = larger(compute + waits - busy, 1e-30)
-    least = smaller(passed - busy, idle)
-    left = idle * larger(1.0 - 2.0 * siblings * busy / (busy + idle), least / idle)
-    return chosen(above(siblings, 0.0), smaller(1.0, larger(busy + left - compute, 0.0) / waits), 1.0)
+    minimum = smaller(transfer - busy, idle)
+    remainder = idle * larger(1.0 - 2.0 * siblings * busy / (busy + idle), minimum / idle)
+    return chosen(above(siblings, 0.0), smaller(1.0, larger(busy + remainder - compute, 0.0) / waits), 1.0)

@@ -39,10 +39,10 @@ def peak(device: Device, format: str) -> float:
 def clock_of(device: Device, format: str) -> float:
     """Clock of the widest units; a what-if of the clock alone moves it in proportion. [1/s]"""
     cpu = cpu_of(device)
-    listed = cpu.vector_clock.get(format)
-    if listed is None:
+    clock = cpu.vector_clock.get(format)
+    if clock is None:
         return cpu.clock.si
-    return listed.si if listed.before is not None else listed.si * cpu.clock.si / cpu.clock.catalog_si
+    return clock.si if clock.before is not None else clock.si * cpu.clock.si / cpu.clock.catalog_si
 
 
 def cpu_of(device: Device) -> Cpu:
@@ -64,8 +64,8 @@ class Levels:
 
     dram: MemoryLevel
     last: MemoryLevel | None  # the cache all cores share
-    own: MemoryLevel | None  # the largest of one core, or one before the last that cores share
-    sharers: float = 1.0  # cores that share `own`
+    inner: MemoryLevel | None  # the largest of one core, or one before the last that cores share
+    sharers: float = 1.0  # cores that share `inner`
 
     @property
     def shared(self) -> float:
@@ -75,7 +75,7 @@ class Levels:
     @property
     def private(self) -> float:
         """Capacity of one core's cache, or of its part of one that cores share before the last. [B]"""
-        return self.own.capacity.si / self.sharers if self.own else 0.0
+        return self.inner.capacity.si / self.sharers if self.inner else 0.0
 
 
 def _largest(levels: list[MemoryLevel]) -> MemoryLevel | None:
@@ -91,14 +91,14 @@ def levels_of(device: Device) -> Levels:
     dram = _largest([m for m in device.memory if m.role == "offchip"] or list(device.memory))
     assert dram is not None, device.id
     caches = [m for m in device.memory if m.role == "onchip"]
-    own, common = ([m for m in caches if m.per == per] for per in ("core", "device"))
+    per_core, common = ([m for m in caches if m.per == per] for per in ("core", "device"))
     last = _largest(common)
-    if own:
-        return Levels(dram, last, _largest(own))
+    if per_core:
+        return Levels(dram, last, _largest(per_core))
     return Levels(dram, last, _largest([m for m in common if m is not last]), cpu_of(device).cores.si)
 
 
-def _printed(level: MemoryLevel | None, name: str) -> float | None:
+def _figure_of(level: MemoryLevel | None, name: str) -> float | None:
     """A figure of a level, where there is the level and its spec prints it. [SI]"""
     quantity = getattr(level, name) if level is not None else None
     return quantity.si if quantity is not None else None
@@ -162,8 +162,8 @@ def _turbo(job: Job, clock: float) -> float:
     cpu = cpu_of(job.device)
     if cpu.turbo is None:
         return clock
-    rest = 1.0 - smaller(1.0, (cores_of(job) * job.streams - 1.0) / larger(1.0, cpu.cores.si - 1.0))
-    return clock + rest * larger(0.0, cpu.turbo.si - clock)
+    spare = 1.0 - smaller(1.0, (cores_of(job) * job.streams - 1.0) / larger(1.0, cpu.cores.si - 1.0))
+    return clock + spare * larger(0.0, cpu.turbo.si - clock)
 
 
 def code_seconds(job: Job, cycles: float) -> float:
@@ -188,10 +188,10 @@ def _arithmetic(job: Job, low: str, wide: str) -> dict[str, float]:
 
     def width(format: str) -> float:
         """As the catalog lists both: a what-if of one format leaves the units of the others as they are. [FLOP]"""
-        listed = cpu.flop_per_cycle[format]
-        return listed.si * (single.catalog_si / listed.catalog_si)
+        flop = cpu.flop_per_cycle[format]
+        return flop.si * (single.catalog_si / flop.catalog_si)
 
-    def reached(name: str, format: str) -> float:
+    def efficiency(name: str, format: str) -> float:
         """Share of a format's peak that products, or convolutions, reach at this part's width: 1 at most. [-]"""
         wider = one_by_one(pow, REFERENCE_WIDTH / width(format), model["width_exponent"])
         share = model["low_share"] if BITS[format] < BITS[wide] else 1.0
@@ -210,10 +210,10 @@ def _arithmetic(job: Job, low: str, wide: str) -> dict[str, float]:
         "vector_rate": vector_rate,
         "lanes_rate": vector_rate,
         "clock": clock,
-        "low_gemm": reached("gemm_efficiency", low),
-        "low_conv": reached("conv_efficiency", low),
-        "wide_gemm": reached("gemm_efficiency", wide),
-        "wide_conv": reached("conv_efficiency", wide),
+        "low_gemm": efficiency("gemm_efficiency", low),
+        "low_conv": efficiency("conv_efficiency", low),
+        "wide_gemm": efficiency("gemm_efficiency", wide),
+        "wide_conv": efficiency("conv_efficiency", wide),
         "lanes": single.si / 4.0,
         "low_lanes": width(low) / 4.0,
         "wide_lanes": width(wide) / 4.0,
@@ -233,38 +233,38 @@ def _memory(job: Job) -> dict[str, float]:
     sharing = larger(1.0, job.streams * reach / sockets)  # streams on the sockets this one uses
     bandwidth, latency = levels.dram.bandwidth, levels.dram.latency
     latency_s = latency.si if latency is not None else model["dram_latency"]
-    reached = model["dram_efficiency"] if cpu.dram_share is None else cpu.dram_share.si
-    all_of_it = bandwidth.si * reached if bandwidth is not None else np.inf
+    efficiency = model["dram_efficiency"] if cpu.dram_share is None else cpu.dram_share.si
+    all_of_it = bandwidth.si * efficiency if bandwidth is not None else np.inf
     all_of_it *= reach / sockets / (1.0 + (1.0 - 1.0 / reach) * (1.0 / model["remote_share"] - 1.0))
-    away, waited = model["remote_pages"] if job.link is not None else 0.0, latency_s
+    away, local_s = model["remote_pages"] if job.link is not None else 0.0, latency_s
     if job.link is not None and away:  # lines of that share of the pages cross the link between sockets
         latency_s = latency_s + away * job.link.latency.si
         all_of_it = smaller(all_of_it, job.link.usable / away)
-    listed, lines, cold = cpu.core_bandwidth, cpu.misses_in_flight, job.switches["cold"]
-    if listed is not None:
-        rate = listed.si
+    core_rate, lines, cold = cpu.core_bandwidth, cpu.misses_in_flight, job.switches["cold"]
+    if core_rate is not None:
+        rate = core_rate.si
     else:  # a core's lines in flight over their latency
-        rate = model["core_bandwidth"] if lines is None else lines.si * LINE / waited
-    rate = rate * (waited / latency_s) if away else rate
+        rate = model["core_bandwidth"] if lines is None else lines.si * LINE / local_s
+    rate = rate * (local_s / latency_s) if away else rate
     if cold:  # each page first costs a walk and the accesses before the prefetcher follows
         rate = PAGE / (PAGE / rate + model["cold_page_misses"] * model["dram_latency"])
     shared = levels.shared * reach / sockets
-    every = _printed(levels.last, "bandwidth") or cpu.cores.si * model["shared_bytes_per_cycle"] * clock
-    each = _printed(levels.own, "bandwidth") or model["private_bytes_per_cycle"] * clock
+    shared_rate = _figure_of(levels.last, "bandwidth") or cpu.cores.si * model["shared_bytes_per_cycle"] * clock
+    private_rate = _figure_of(levels.inner, "bandwidth") or model["private_bytes_per_cycle"] * clock
     weights, tables = (np.inf, np.inf) if cold else sizes_of(job)  # that compete for the caches
     return {
         "dram": all_of_it,
         "dram_streams": sharing if _beside_others(job) else 1.0,
         "core_dram": rate,
-        "shared_rate": cores * every / cpu.cores.si,
-        "private_rate": cores * each,
+        "shared_rate": cores * shared_rate / cpu.cores.si,
+        "private_rate": cores * private_rate,
         "private": cores * levels.private,
         "shared_share": shared / sharing,
         "shared": shared,
         "weights_total": weights,
         "tables_total": tables,
-        "private_latency": _printed(levels.own, "latency") or model["private_latency"],
-        "shared_latency": _printed(levels.last, "latency") or model["shared_latency"],
+        "private_latency": _figure_of(levels.inner, "latency") or model["private_latency"],
+        "shared_latency": _figure_of(levels.last, "latency") or model["shared_latency"],
         "dram_latency": latency_s,
         "misses": model["misses_in_flight"],
     }
@@ -273,13 +273,13 @@ def _memory(job: Job) -> dict[str, float]:
 def _calls(job: Job) -> dict[str, float]:
     """What a framework takes for an operator, and what it fuses. [s], [-]"""
     model, framework = job.model, job.switches["framework"] and job.format != "binary"
-    fused = ("fit-threads", "fuse", "fuse-requantise", "fuse-gathers", "prune", "preprocess-apart")
+    names = ("fit-threads", "fuse", "fuse-requantise", "fuse-gathers", "prune", "preprocess-apart")
     return {
         "op_overhead": model["op_overhead"] if framework else 0.0,
         "op_issue": code_seconds(job, model["op_cycles"]) if framework else 0.0,
         "window_overhead": model["window_overhead"] if framework else 0.0,
         "step_overhead": model["step_overhead"] if framework else 0.0,
-        **{name.replace("-", "_"): float(job.switches[name]) for name in fused},
+        **{name.replace("-", "_"): float(job.switches[name]) for name in names},
     }
 
 

@@ -86,11 +86,11 @@ def conv_share(m, n, batch, window, channels, lanes, rec):
             share = chosen(above(n, 1.0), share * field_of(rec, R.thin_input), share)
         part = above(lanes, n)
         if part != 0:  # a vector filled in part is as fast as a unit of that width, which fills more easily
-            filled = np.empty(LANES)
-            store(filled, 0, n / lanes)
+            fill = np.empty(LANES)
+            store(fill, 0, n / lanes)
             for lane in range(LANES):
-                filled[lane] **= 1.0 - rec[R.width_exponent * LANES + lane]
-            share = chosen(part, share * larger(field_of(rec, R.narrow_group), load(filled, 0)), share)
+                fill[lane] **= 1.0 - rec[R.width_exponent * LANES + lane]
+            share = chosen(part, share * larger(field_of(rec, R.narrow_group), load(fill, 0)), share)
     return share
 
 
@@ -120,9 +120,9 @@ def tiled_gain(pixels, channels, filters, rec):
     and multiplied for each pair of them. No less than 1: the library multiplies windows where tiles are no faster.
     """
     side = root(larger(pixels, 1.0))
-    filled = side / (rounded_up(side / _TILE_SIDE) * _TILE_SIDE)
+    fill = side / (rounded_up(side / _TILE_SIDE) * _TILE_SIDE)
     apart = 1.0 + field_of(rec, R.winograd_transform) * (1.0 / channels + 1.0 / larger(filters, 1.0))
-    return larger(1.0, field_of(rec, R.winograd) * filled * filled / apart)
+    return larger(1.0, field_of(rec, R.winograd) * fill * fill / apart)
 
 
 @kernel
@@ -135,8 +135,8 @@ def thread_share(g, m, n, threads, rows):
     """
     whole = g * m * n
     tiles = g * rounded_up(m / rows) * rounded_up(n / THREAD_COLUMNS)
-    most = rounded_up(tiles / threads) * smaller(m, rows) * smaller(n, THREAD_COLUMNS)
-    return chosen(above(whole, 0.0), whole / (smaller(whole, most) * threads), 1.0 / threads)
+    slowest = rounded_up(tiles / threads) * smaller(m, rows) * smaller(n, THREAD_COLUMNS)
+    return chosen(above(whole, 0.0), whole / (smaller(whole, slowest) * threads), 1.0 / threads)
 
 
 @kernel
@@ -155,8 +155,8 @@ def cell_bytes(table, j, size, ways, mask, rec):
         if i > first and table[i, T.STORED] > 0.0 and table[i, T.SEQUENTIAL] == 0.0:
             break
         narrow = table[i, T.CLASS] == T.CONTRACTION and table[i, T.QUANTISABLE] > 0.0
-        own = table[i, T.STORED] / ways * (field_of(rec, R.weight_bytes) if narrow else field_of(rec, R.wide_bytes))
-        total = chosen(inside, total + own, total)
+        weights = table[i, T.STORED] / ways * (field_of(rec, R.weight_bytes) if narrow else field_of(rec, R.wide_bytes))
+        total = chosen(inside, total + weights, total)
         i += 1
     return total
 
@@ -166,9 +166,9 @@ def on_threads(threads, rec, out):
     """The records of streams that use so many of their threads; fills ``out``. Their memory stays where it lies."""
     for at in range(rec.shape[0]):
         out[at] = rec[at]
-    used = load(threads, 0)
-    cores = smaller(used, field_of(rec, R.cores))
-    store(out, R.threads * LANES, field_of(out, R.threads) * (used / field_of(rec, R.threads)))
+    active = load(threads, 0)
+    cores = smaller(active, field_of(rec, R.cores))
+    store(out, R.threads * LANES, field_of(out, R.threads) * (active / field_of(rec, R.threads)))
     for field in BY_CORES:
         store(out, field * LANES, field_of(out, field) * (cores / field_of(rec, R.cores)))
     store(out, R.dram * LANES, smaller(field_of(rec, R.dram), cores * field_of(rec, R.core_dram)))

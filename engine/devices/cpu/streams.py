@@ -15,7 +15,7 @@ SOURCES = len(F)  # column of the flags with which the operators that each reads
 
 
 @kernel
-def summed(table, j, upto):
+def row_sum(table, j, upto):
     """Columns of a row before another one, added up."""
     total = spread(0.0)
     for r in range(upto):
@@ -39,8 +39,8 @@ def side_by_side(rows, flags, executors, out):
             for i in flags[j, SOURCES:]:
                 ready = max(ready, ends[int(i)]) if i >= 0.0 else ready
             at = np.argmin(free)
-            for other in range(executors):  # that waits least for it, so that what comes next finds one free
-                at = other if free[at] < free[other] <= ready else at
+            for executor in range(executors):  # that waits least for it, so that what comes next finds one free
+                at = executor if free[at] < free[executor] <= ready else at
             start = max(free[at], ready)
             ends[j] = start + took
             free[at] = ends[j]
@@ -56,13 +56,13 @@ def wait_for_others(rows, rec, out):
 
     A pass of each of N streams of B bytes takes N * B / bandwidth at least, however they lie in time.
     """
-    total, moved = spread(0.0), spread(0.0)
+    total, traffic = spread(0.0), spread(0.0)
     for j in rows:
-        total += summed(out, j, OVERHEAD + 1)
-        moved += load(out, (j * WIDTH + MOVED) * LANES)
-    others = above(_of(rec, R.dram_streams) * _of(rec, R.inter_op), 1.0)
-    least = moved * _of(rec, R.dram_streams) / _of(rec, R.dram)
-    longer = chosen(others, larger(least - total, 0.0) / larger(moved, 1.0), 0.0)
+        total += row_sum(out, j, OVERHEAD + 1)
+        traffic += load(out, (j * WIDTH + MOVED) * LANES)
+    contention = above(_of(rec, R.dram_streams) * _of(rec, R.inter_op), 1.0)
+    minimum = traffic * _of(rec, R.dram_streams) / _of(rec, R.dram)
+    longer = chosen(contention, larger(minimum - total, 0.0) / larger(traffic, 1.0), 0.0)
     for j in rows:
         at = j * WIDTH * LANES
         waits = load(out, at + OFFCHIP * LANES) + longer * load(out, at + MOVED * LANES)

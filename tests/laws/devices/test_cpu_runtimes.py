@@ -192,7 +192,7 @@ def test_streams_wait_for_dram_as_long_as_all_their_bytes_take_and_no_longer():
     ten = job("xeon-8380", "vgg16", format="fp32", tile=(4,), streams=10)
     usual, plenty, little = (replace(ten, model=ten.model | {"dram_efficiency": e}) for e in (0.8, 1.0, 0.02))
     assert seconds(usual) == pytest.approx(seconds(plenty), rel=1e-12)
-    moved, dram = family._priced(little)[:, MOVED].sum(), family.FAMILY.compiled.record(little)[R.dram]
+    moved, dram = family._columns(little)[:, MOVED].sum(), family.FAMILY.compiled.record(little)[R.dram]
     assert family.price(little).total_s == pytest.approx(10 * moved / dram, rel=1e-9)
 
 

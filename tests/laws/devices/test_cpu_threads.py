@@ -37,7 +37,7 @@ def test_two_threads_of_a_core_hide_waits_at_the_odds_that_one_computes(net):
     for batch in (1, 32):
         bare = {s.name: s.default for s in family.FAMILY.switches} | {"framework": False}
         fields = {"batch": batch, "switches": bare}
-        one = family._priced(job(roomy(XEON, 1e6), net, streams=28, **fields))
+        one = family._columns(job(roomy(XEON, 1e6), net, streams=28, **fields))
         two = family.price(hyper(roomy(XEON, 1e6), net, streams=56, **fields)).seconds
         whole, compute = one[:, :3].sum(axis=1), one[:, BUSY]  # beneath waits too, which no other thread hides again
         waits = whole - compute
