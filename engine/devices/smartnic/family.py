@@ -40,7 +40,7 @@ from engine.devices.smartnic.slots import (
     arriving,
     beside,
     executors_of,
-    forwarded,
+    forward_rate,
     line_rate,
     packet_of,
     threads_of,
@@ -87,7 +87,7 @@ def packet_times(job: Job) -> tuple[float, float]:
     Unsupported where executors leave packets no thread.
     """
     threads, home = threads_of(job), weights_in(job)
-    rate = forwarded(job.device, packet_of(job), threads, job.model, 1.0, packet_memory(job, threads, home))
+    rate = forward_rate(job.device, packet_of(job), threads, job.model, 1.0, packet_memory(job, threads, home))
     if not rate:
         raise Unsupported(f"executors take all threads or all packet memory of {job.device.name}: no packet passes")
     return 1.0 / rate, max(1.0 / rate, job.model["packet_cycles"] / _nic(job.device).clock.si)
@@ -147,7 +147,7 @@ def price(job: Job, detail: bool = True) -> PhaseCost:
         off[i], on[i] = layer.rows * home.dram * layer.bits / 8.0, layer.rows * (1.0 - home.dram) * layer.bits / 8.0
         for unit, name, length, resource in (
             ("dispatcher", f"{op.name} start", layer.wire / 2.0, "overhead"),
-            ("executors", op.name, layer.work + (layer.waited + layer.late), "compute"),
+            ("executors", op.name, layer.work + (layer.stall + layer.late), "compute"),
             ("dispatcher", f"{op.name} end", layer.wire / 2.0, "overhead"),
         ):
             if length and op.layers == 1 and len(spans) < 96:
@@ -155,7 +155,7 @@ def price(job: Job, detail: bool = True) -> PhaseCost:
                 clock += length
     threads, packet = threads_of(job), packet_of(job)
     busy = slots_of(job) / (seconds.sum() / job.streams * threads.engines * _nic(device).clock.si)
-    packets = forwarded(device, packet, threads, model, busy, packet_memory(job, threads, home))
+    packets = forward_rate(device, packet, threads, model, busy, packet_memory(job, threads, home))
     rate = smaller(packets, arriving(device, packet, model)) * (packet + PREAMBLE)
     notes = (
         f"While {threads.executors * (1 if job.switches['pipeline'] else job.streams):.0f} executors infer, "
@@ -177,8 +177,8 @@ def _trade_offs(device: Device, home: WeightPlacement, model) -> tuple[str, ...]
 
 def idles(device: Device, model: Mapping[str, float]) -> float | None:
     """What the NIC draws whether or not it infers, where its file does not say: all it is listed to draw. [W]"""
-    listed = device.power.loaded or device.power.max
-    return listed.si if listed is not None else None
+    power = device.power.loaded or device.power.max
+    return power.si if power is not None else None
 
 
 def activity(job: Job, watts: float) -> list[float]:
@@ -186,8 +186,8 @@ def activity(job: Job, watts: float) -> list[float]:
     home, layers = layers_of(job)
     arithmetic = seconds_of(job, home, layers)[:, 0].sum()
     nic = _nic(job.device)
-    drawn = watts * slots_of(job) / (job.model["loaded_share"] * nic.engines.si * nic.clock.si) / arithmetic
-    return [drawn, *[0.0] * len(RESOURCES)]
+    power_w = watts * slots_of(job) / (job.model["loaded_share"] * nic.engines.si * nic.clock.si) / arithmetic
+    return [power_w, *[0.0] * len(RESOURCES)]
 
 
 def path(switches: Mapping[str, bool], model: Mapping[str, float]) -> tuple[str, float] | None:

@@ -19,10 +19,10 @@ from engine.devices.smartnic.memory import (
 from engine.devices.smartnic.slots import (
     EnginePlacement,
     arriving,
-    forwarded,
+    forward_rate,
     packet_accesses,
     packet_of,
-    taken,
+    packet_share,
     threads_of,
 )
 from hardware_specs.schema import Device, MemoryLevel
@@ -48,15 +48,15 @@ def layer_s(
     of it. The input's first reading and the way of the result are waited for once.
     """
     neurons = np.ceil(n / threads.executors)  # of one executor
-    active = smaller(threads.own, np.ceil(n / neurons))
+    active = smaller(threads.per_inference, np.ceil(n / neurons))
     words = np.ceil(k / WORD_BITS)
     issue = words * model["word_cycles"] / (1.0 - packets)
-    once, again = input_cycles(device, k, threads.each, threads.spans)
+    once, again = input_cycles(device, k, threads.per_engine, threads.spans)
     burst = home.cycles(device, smaller(words, model["burst_words"]) * WORD_BITS / 8.0)
     wait = np.ceil(words / model["burst_words"]) * burst + again
-    waited = larger(neurons * larger(0.0, issue + wait - active * issue), burst) + once + answer_cycles(device, n)
+    stalls = larger(neurons * larger(0.0, issue + wait - active * issue), burst) + once + answer_cycles(device, n)
     clock = nic_of(device).clock.si
-    return neurons * active * issue / clock, waited / clock
+    return neurons * active * issue / clock, stalls / clock
 
 
 def dram_of(device: Device) -> MemoryLevel:
@@ -86,7 +86,7 @@ class LayerTime:
 
     rows: float
     work: float
-    waited: float = 0.0
+    stall: float = 0.0
     late: float = 0.0  # until the DRAM has delivered the weights
     wire: float = 0.0  # notifications
     bits: float = 0.0
@@ -95,10 +95,10 @@ class LayerTime:
     @property
     def seconds(self) -> float:
         """Time of the operator alone. [s]"""
-        return self.rows * (self.work + self.waited + self.late + self.wire)
+        return self.rows * (self.work + self.stall + self.late + self.wire)
 
 
-def _divided(job: Job, threads: EnginePlacement) -> list[EnginePlacement]:
+def _executors_by_op(job: Job, threads: EnginePlacement) -> list[EnginePlacement]:
     """Executors of each operator: all of them, or in a pipeline its layer's, by its work, one at least."""
     if not job.switches["pipeline"]:
         return [threads] * len(job.ops)
@@ -112,33 +112,33 @@ def _divided(job: Job, threads: EnginePlacement) -> list[EnginePlacement]:
     for op in job.ops:  # what follows a product goes on where that is
         works.append(op.n.at(*at) * np.ceil(op.k.at(*at) / WORD_BITS) if op.kind == "BinaryGemm" else works[-1])
     whole = sum(work for op, work in zip(job.ops, works, strict=True) if op.kind == "BinaryGemm")
-    each = (larger(1.0, threads.executors * (work / whole) // 1.0) for work in works)
-    return [replace(threads, executors=own, own=np.ceil(own / threads.engines)) for own in each]
+    counts = (larger(1.0, threads.executors * (work / whole) // 1.0) for work in works)
+    return [replace(threads, executors=count, per_inference=np.ceil(count / threads.engines)) for count in counts]
 
 
 def layers_of(job: Job) -> tuple[WeightPlacement, list[LayerTime]]:
     """Where the weights lie, and a pass operator by operator, of an inference that has its engines for itself."""
     device, model, dram, home, all_of = job.device, job.model, dram_of(job.device), weights_in(job), threads_of(job)
-    at, packets = (job.batch, job.length, job.context), taken(job, all_of)
+    at, packets = (job.batch, job.length, job.context), packet_share(job, all_of)
     result: list[LayerTime] = []
-    for op, threads in zip(job.ops, _divided(job, all_of), strict=True):
+    for op, threads in zip(job.ops, _executors_by_op(job, all_of), strict=True):
         if op.kind != "BinaryGemm":
             neurons = op.writes.at(*at) * op.layers  # a threshold is a cycle, threads of an engine in turn
-            cycles = np.ceil(neurons / threads.executors) * smaller(threads.own, neurons) / (1.0 - packets)
+            cycles = np.ceil(neurons / threads.executors) * smaller(threads.per_inference, neurons) / (1.0 - packets)
             result.append(LayerTime(1.0, cycles / nic_of(device).clock.si))
             continue
         rows = op.m.at(*at) * op.g.at(*at) * op.layers * op.steps.at(*at)
         k, n = op.k.at(*at), op.n.at(*at)
-        work, waited = layer_s(device, k, n, threads, home, model, packets)
+        work, stall = layer_s(device, k, n, threads, home, model, packets)
         late = 0.0
         if dram.bandwidth is not None:
-            late = larger(0.0, home.dram * (k * n) / 8.0 / dram.bandwidth.si - work - waited)
-        notified = exceeds(threads.executors, 1.0) if result and not job.switches["pipeline"] else 1.0
+            late = larger(0.0, home.dram * (k * n) / 8.0 / dram.bandwidth.si - work - stall)
+        notice = exceeds(threads.executors, 1.0) if result and not job.switches["pipeline"] else 1.0
         bursts = np.ceil(k / WORD_BITS / model["burst_words"])
-        memory = nic_of(device).memory(next(iter(home.shares)))
-        each = accesses(memory, smaller(k / 8.0, model["burst_words"] * WORD_BITS / 8.0)) if memory is not None else 0.0
-        wire = notified * chain_s(device, threads.executors, model)
-        result.append(LayerTime(rows, work, waited, late, wire, k * n, n * bursts * each))
+        level = nic_of(device).memory(next(iter(home.shares)))
+        reads = accesses(level, smaller(k / 8.0, model["burst_words"] * WORD_BITS / 8.0)) if level is not None else 0.0
+        wire = notice * chain_s(device, threads.executors, model)
+        result.append(LayerTime(rows, work, stall, late, wire, k * n, n * bursts * reads))
     return home, result
 
 
@@ -161,25 +161,25 @@ def _waits(job: Job, home: WeightPlacement, layers: list[LayerTime]) -> tuple[fl
     """
     threads, streams = threads_of(job), 1.0 * job.streams
     alone, work = sum(layer.seconds for layer in layers), sum(layer.rows * layer.work for layer in layers)
-    slots = threads.each / threads.own * work
+    slots = threads.per_engine / threads.per_inference * work
     if job.switches["pipeline"]:
         stages: list[float] = []
         for op, layer in zip(job.ops, layers, strict=True):
             stages += [layer.seconds] if op.kind == "BinaryGemm" or not stages else [stages.pop() + layer.seconds]
-        left = threads.engines * nic_of(job.device).clock.si * (1.0 - taken(job, threads))
-        slots = streams * larger(largest(stages), slots_of(job) / left)
+        spare = threads.engines * nic_of(job.device).clock.si * (1.0 - packet_share(job, threads))
+        slots = streams * larger(largest(stages), slots_of(job) / spare)
     memory = nic_of(job.device).memory(next(iter(home.shares)))
     ports = 0.0
     if memory is not None:
         free = accesses_per_s(job.device, memory, threads.islands)
         if memory.name == "ctm":
             packet = packet_of(job)
-            passed = smaller(
+            packet_rate = smaller(
                 arriving(job.device, packet, job.model),
-                forwarded(job.device, packet, threads, job.model, 1.0, packet_memory(job, threads, home)),
+                forward_rate(job.device, packet, threads, job.model, 1.0, packet_memory(job, threads, home)),
             )
             here = 0.0 if job.switches["whole-islands"] else threads.islands / threads.opens
-            free = larger(free / _TURNS, free - here * passed * packet_accesses(job.device, packet))
+            free = larger(free / _TURNS, free - here * packet_rate * packet_accesses(job.device, packet))
         ports = streams * sum(layer.rows * layer.reads for layer in layers) / free
     dram = dram_of(job.device).bandwidth
     bytes_s = streams * home.dram * sum(layer.rows * layer.bits for layer in layers) / 8.0 / dram.si if dram else 0.0
@@ -194,6 +194,6 @@ def seconds_of(job: Job, home: WeightPlacement, layers: list[LayerTime]) -> np.n
     for row, layer in zip(seconds, layers, strict=True):
         part = layer.rows * layer.work / whole
         row[0], row[5] = layer.rows * layer.work + part * waits[0], layer.rows * layer.wire
-        row[1] = layer.rows * (home.dram * layer.waited + layer.late) + part * waits[2]
-        row[2] = layer.rows * (1.0 - home.dram) * layer.waited + part * waits[1]
+        row[1] = layer.rows * (home.dram * layer.stall + layer.late) + part * waits[2]
+        row[2] = layer.rows * (1.0 - home.dram) * layer.stall + part * waits[1]
     return as_doubles(seconds)

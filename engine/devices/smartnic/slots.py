@@ -27,7 +27,7 @@ class EnginePlacement:
     ----------
     executors : that an inference is divided over. [-]
     engines, islands : that any executor lies on. [-]
-    each, own : executors of the fullest engine, and those of one inference among them. [-]
+    per_engine, per_inference : executors of the fullest engine, and those of one inference among them. [-]
     packets : share of the slots of an engine with executors that its other threads are sure of. [-]
     free : slots a second of the engines that forward only. [1/s]
     opens : islands whose packet memory takes packets. [-]
@@ -36,8 +36,8 @@ class EnginePlacement:
     executors: float
     engines: float
     islands: float
-    each: float
-    own: float
+    per_engine: float
+    per_inference: float
     packets: float
     free: float
     opens: float
@@ -54,9 +54,9 @@ def executors_of(job: Job) -> float:
     Inferences in flight have executors of their own, but in a pipeline they share them.
     """
     nic = nic_of(job.device)
-    wanted = float(job.tile[0]) if job.tile else nic.executors.si
+    count = float(job.tile[0]) if job.tile else nic.executors.si
     groups = 1.0 if job.switches["pipeline"] else 1.0 * job.streams
-    return larger(1.0, smaller(wanted, nic.engines.si * nic.threads_per_engine.si // groups))
+    return larger(1.0, smaller(count, nic.engines.si * nic.threads_per_engine.si // groups))
 
 
 def threads_of(job: Job) -> EnginePlacement:
@@ -75,21 +75,21 @@ def _spread(
     Each engine takes as many as are set aside for inference, more only where all engines have theirs; in whole islands
     it takes as many as it has. Unsupported where an engine has not so many threads.
     """
-    nic, wanted = nic_of(device), model["threads_for_inference"]
-    most, islands = nic.threads_per_engine.si, islands_of(device)
-    if wanted > most:
+    nic, reserve = nic_of(device), model["threads_for_inference"]
+    limit, islands = nic.threads_per_engine.si, islands_of(device)
+    if reserve > limit:
         raise Unsupported(
-            f"model.threads_for_inference is {wanted:g}: an engine of {device.name} has {most:g} threads "
+            f"model.threads_for_inference is {reserve:g}: an engine of {device.name} has {limit:g} threads "
             "(smartnic.slots_per_engine), so at most those are allowed"
         )
-    engines = larger(1.0, smaller(nic.engines.si, np.ceil(threads / (most if whole else wanted))))
-    each = np.ceil(threads / engines)
-    own = np.ceil(executors / engines)
+    engines = larger(1.0, smaller(nic.engines.si, np.ceil(threads / (limit if whole else reserve))))
+    full = np.ceil(threads / engines)
+    part = np.ceil(executors / engines)
     if not whole:
         free = (nic.engines.si - engines) * nic.clock.si
-        return engines, smaller(islands, engines), each, own, (most - each) / most, free, islands
-    used = smaller(islands, np.ceil(engines / nic.engines.si * islands))
-    return engines, used, each, own, 0.0, nic.engines.si * (1.0 - used / islands) * nic.clock.si, islands - used
+        return engines, smaller(islands, engines), full, part, (limit - full) / limit, free, islands
+    span = smaller(islands, np.ceil(engines / nic.engines.si * islands))
+    return engines, span, full, part, 0.0, nic.engines.si * (1.0 - span / islands) * nic.clock.si, islands - span
 
 
 def line_rate(device: Device) -> float:
@@ -103,7 +103,7 @@ def arriving(device: Device, packet: float, model: Mapping[str, float]) -> float
     return smaller(model["offered_traffic"], line_rate(device)) / (packet + PREAMBLE)
 
 
-def taken(job: Job, threads: EnginePlacement) -> float:
+def packet_share(job: Job, threads: EnginePlacement) -> float:
     """Share of the slots of engines with executors that packets take, beyond what engines without them forward. [-]"""
     need = arriving(job.device, packet_of(job), job.model) * job.model["packet_cycles"] - threads.free
     return smaller(threads.packets, larger(0.0, need) / (threads.engines * nic_of(job.device).clock.si))
@@ -115,7 +115,7 @@ def packet_accesses(device: Device, packet: float) -> float:
     return 2.0 * accesses(ctm, packet) if ctm is not None else 0.0
 
 
-def forwarded(
+def forward_rate(
     device: Device,
     packet: float,
     threads: EnginePlacement,
@@ -174,6 +174,6 @@ def beside(
     threads = infers(device, executors, model)
     slots = slots_left(device, threads, busy)
     packets = slots / model["packet_cycles"]
-    least = larger(64.0, line_rate(device) / packets - PREAMBLE) if packets > 0 else float("inf")
-    rates = tuple(float(forwarded(device, size, threads, model, busy) * (size + PREAMBLE)) for size in sizes)
-    return float(slots), float(least), rates
+    smallest = larger(64.0, line_rate(device) / packets - PREAMBLE) if packets > 0 else float("inf")
+    rates = tuple(float(forward_rate(device, size, threads, model, busy) * (size + PREAMBLE)) for size in sizes)
+    return float(slots), float(smallest), rates

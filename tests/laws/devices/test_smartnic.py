@@ -311,7 +311,7 @@ def test_every_issue_slot_and_port_is_counted_once(tile, streams, threads, offer
     issued = layer.slots_of(asked) * streams / family.price(asked).total_s
     assert issued <= threads_of.engines * nic.clock.si * (1 + 1e-9)
     busy = issued / (threads_of.engines * nic.clock.si)
-    passed = slots.forwarded(asked.device, tile[1], threads_of, model, busy)
+    passed = slots.forward_rate(asked.device, tile[1], threads_of, model, busy)
     passed = min(passed, slots.arriving(asked.device, tile[1], model))
     assert issued + passed * model["packet_cycles"] <= nic.engines.si * nic.clock.si * (1 + 1e-9)
     assert passed * (tile[1] + slots.PREAMBLE) <= slots.line_rate(asked.device) * (1 + 1e-9)
@@ -369,7 +369,7 @@ def test_islands_of_their_own_keep_packets_off_and_the_weights_near():
     )
     assert spread.latency_s != whole.latency_s
     passed = [
-        slots.forwarded(asked.device, 64.0, slots.threads_of(asked), asked.model, 1.0)
+        slots.forward_rate(asked.device, 64.0, slots.threads_of(asked), asked.model, 1.0)
         for asked in (job(tile=(48, 64)), job(tile=(48, 64), whole=True), job(tile=(480, 64), whole=True))
     ]
     assert passed[0] > passed[1] > passed[2] == 0.0
