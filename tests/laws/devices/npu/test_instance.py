@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.cost.assumptions import _assumed
+from engine.cost.assumptions import _of_file
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.devices.npu.chains import CELLS, cut, floor_cycles, pass_cycles
@@ -36,7 +36,7 @@ def test_what_is_remembered_of_a_device_goes_with_it():
     """Up to 2,048 devices, each of its own what-ifs, were kept for what their parts hold and what they assume."""
     devices = [DEVICE.model_copy() for _ in range(5)]
     kept = [weakref.ref(device) for device in devices]
-    assert all(densities(device) is densities(device) and _assumed(device) is _assumed(device) for device in devices)
+    assert all(densities(device) is densities(device) and _of_file(device) is _of_file(device) for device in devices)
     del devices
     gc.collect()
     assert not [one for one in kept if one() is not None]
