@@ -62,11 +62,11 @@ def row_of(scenario: Scenario) -> Scenario:
     if catalog.system(scenario.system).topology in ("pair", "chain"):
         return scenario.with_(scheme="split", split=0, second_split=None, batch=1, streams=1)
     first = catalog.device(catalog.system("edge-metro-core").devices[0].device)
-    offered = family(first.kind).formats(first)
+    options = family(first.kind).formats(first)
     return Scenario(
         system="edge-metro-core",
         workload=scenario.workload,
-        precision=scenario.precision if scenario.precision in offered else offered[0],
+        precision=scenario.precision if scenario.precision in options else options[0],
         scheme="split",
         params=scenario.params,
         costs=scenario.costs,
@@ -82,8 +82,8 @@ def tiers_of(scenario: Scenario) -> tuple[Tier, ...]:
     devices, batch = executors(bound), scenario.batch
     places = [group.tier for group in bound.system.devices for _ in range(group.count)]
     names = [place or f"{nth} machine" for nth, place in zip(("first", "second", "third"), places, strict=False)]
-    each = None if bound.system.frame is not None else 1
-    result = [Tier(names[0], devices[0].id, None, bound.scenario.precision, each, batch)]
+    machines = None if bound.system.frame is not None else 1
+    result = [Tier(names[0], devices[0].id, None, bound.scenario.precision, machines, batch)]
     for name, device, wire in zip(names[1:], devices[1:], split_wires(bound), strict=True):
         format, crosses = second_format_of(bound, device), wire.format or None
         result.append(Tier(name, device.id, wire.link.id, format, 1, batch, crosses, wire.compression))
@@ -104,16 +104,16 @@ class Cascade:
     """A small network that sees every frame on the first tier, and the share of frames that it passes on."""
 
     workload: str
-    passed: float
+    pass_rate: float
 
 
 def _check(tier: Tier) -> None:
     """ScenarioError for a tier that no network can be laid on."""
     machines = 1 if tier.machines is None else tier.machines
     counts = ("machines", machines, 1), ("batch", tier.batch, 1)
-    for name, value, least in (*counts, ("compression", tier.compression, 1.0), ("metres", tier.metres, 0.0)):
-        if not least <= value < inf:
-            raise ScenarioError(f"{name} of the {tier.name} is {value:g}; allowed: {least:g} or more")
+    for name, value, floor in (*counts, ("compression", tier.compression, 1.0), ("metres", tier.metres, 0.0)):
+        if not floor <= value < inf:
+            raise ScenarioError(f"{name} of the {tier.name} is {value:g}; allowed: {floor:g} or more")
     if tier.format is not None and tier.format not in BITS:
         raise ScenarioError(
             f"format of the link to the {tier.name} is {tier.format[:20]!r}; allowed: {', '.join(BITS)}"
@@ -145,19 +145,19 @@ class CameraNetwork:
             _check(tier)
         if not 1 <= self.camera.cameras <= _MOST_CAMERAS:
             raise ScenarioError(f"cameras is {self.camera.cameras}; allowed: 1 to {_MOST_CAMERAS:,}")
-        if self.cascade is not None and not 0.0 < self.cascade.passed <= 1.0:
-            raise ScenarioError(f"pass rate is {self.cascade.passed:g}; allowed: above 0, at most 1")
+        if self.cascade is not None and not 0.0 < self.cascade.pass_rate <= 1.0:
+            raise ScenarioError(f"pass rate is {self.cascade.pass_rate:g}; allowed: above 0, at most 1")
         if not self.bound.graph.seen:
             raise Unsupported(f"{self.bound.workload.name} takes no image: a camera's frame is no request of it.")
 
     @cached_property
-    def own(self) -> bool:
+    def matches_system(self) -> bool:
         """Whether machines and links are those of the scenario's system."""
-        here, own = (
+        here, there = (
             [(tier.device, tier.link, tier.format, tier.compression, tier.metres) for tier in tiers]
             for tiers in (self.tiers, tiers_of(self.scenario))
         )
-        return here == own
+        return here == there
 
     def _system(self) -> tuple[System, Catalog]:
         """The tiers as a system, in a catalog that has it."""
@@ -194,7 +194,7 @@ class CameraNetwork:
     def bound(self) -> Bound:
         """The network on them, cut before its first operator, with everything it names."""
         first = self.tiers[0].precision
-        if self.own:
+        if self.matches_system:
             bound = bind(self.scenario.with_(precision=first))
         else:
             system, catalog = self._system()
@@ -238,15 +238,15 @@ class CameraNetwork:
         small = self.scenario.with_(workload=self.cascade.workload, params={}, layers={}, tile=())
         first = replace(self, scenario=small, cascade=None)
         cuts = [len(first.bound.graph.phases[0].ops)] * (len(self.tiers) - 1)
-        priced = price_cuts(first.bound, first.formats, cuts)
-        return priced.stage_s[0], priced.stage_j[0]
+        cost = price_cuts(first.bound, first.formats, cuts)
+        return cost.stage_s[0], cost.stage_j[0]
 
     def of_frame(self, at: int, seconds: float, joules: float) -> tuple[float, float]:
         """Time and energy that a camera's frame takes of a tier, of those of a frame that the network sees. [s], [J]"""
-        own_s, own_j = (0.0, 0.0) if at else self._filter
-        return seconds * self.passed + own_s, joules * self.passed + own_j
+        filter_s, filter_j = (0.0, 0.0) if at else self._filter
+        return seconds * self.pass_rate + filter_s, joules * self.pass_rate + filter_j
 
     @property
-    def passed(self) -> float:
+    def pass_rate(self) -> float:
         """Share of frames that the network sees. [-]"""
-        return 1.0 if self.cascade is None else self.cascade.passed
+        return 1.0 if self.cascade is None else self.cascade.pass_rate

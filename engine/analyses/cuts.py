@@ -38,9 +38,9 @@ Times = Sequence[NDArray[np.float64]]
 
 def check_format(name: str, device: Device, format: str) -> None:
     """ScenarioError where the device of a part or a tier does not run its format."""
-    offered = family(device.kind).formats(device)
-    if format not in offered:
-        raise ScenarioError(f"precision of the {name} is {format[:20]!r}; {device.name} offers {', '.join(offered)}")
+    options = family(device.kind).formats(device)
+    if format not in options:
+        raise ScenarioError(f"precision of the {name} is {format[:20]!r}; {device.name} offers {', '.join(options)}")
 
 
 def price_cuts(bound: Bound, formats: Sequence[str], cuts: Sequence[int], batch: int | None = None) -> PricedCut:
@@ -112,11 +112,11 @@ class SplitPoint:
         last = self.at + self.rest
         count, end = (2, last) if self.second_at is None else (3, self.second_at)
         sizes = {"first": self.at, "second": end - self.at, "third": last - end}
-        used = [name for name, size in sizes.items() if size]
-        if len(used) == 1:
-            return f"all on the {used[0]} device"
+        busy = [name for name, size in sizes.items() if size]
+        if len(busy) == 1:
+            return f"all on the {busy[0]} device"
         cuts = (f"after {name}" for name in dict.fromkeys((self.after, self.then_after)) if name)
-        idle = [f"none on the {name} device" for name in list(sizes)[:count] if name not in used]
+        idle = [f"none on the {name} device" for name in list(sizes)[:count] if name not in busy]
         return ", ".join([", then ".join(cuts), *idle])
 
     @property
@@ -125,19 +125,19 @@ class SplitPoint:
         return self.start_s + self.flight_s + self.transfer_s
 
 
-def _point(priced: PricedCut) -> SplitPoint:
+def _point(cut: PricedCut) -> SplitPoint:
     """A priced cut by its parts."""
-    plan, figures, ops = priced.plan, priced.figures, priced.bound.graph.phases[0].ops
-    at, *second = priced.cuts
-    first_s, second_s, third_s = (*priced.stage_s, 0.0)[:3]
+    plan, figures, ops = cut.plan, cut.figures, cut.bound.graph.phases[0].ops
+    at, *second = cut.cuts
+    first_s, second_s, third_s = (*cut.stage_s, 0.0)[:3]
     names = ("cut after", "input to the next")
     between = [number for number, hop in enumerate(plan.hops) if hop.name.startswith(names)]
     hops, link_s = [plan.hops[number] for number in between], sum(figures.hop_s[number] for number in between)
     start = sum(hop.messages * hop.wire.link.per_transfer.si for hop in hops if hop.wire.link.per_transfer)
     flight = sum(hop.messages * hop.wire.hops * hop.wire.link.latency.si for hop in hops)
-    drawn = [0.0, 0.0, 0.0]  # by each executor
+    handovers = [0.0, 0.0, 0.0]  # by each executor
     for stage, seconds in zip(figures.layout.stage_of, figures.other_s, strict=True):
-        drawn[plan.stages[stage].place] += seconds if stage else 0.0
+        handovers[plan.stages[stage].place] += seconds if stage else 0.0
     energy = figures.figure("energy_per_unit_j")
     return SplitPoint(
         at=at,
@@ -151,14 +151,14 @@ def _point(priced: PricedCut) -> SplitPoint:
         start_s=start,
         flight_s=flight,
         transfer_s=link_s - start - flight,
-        handover_s=sum(drawn),
-        second_s=second_s - drawn[1],
-        third_s=third_s - drawn[2],
+        handover_s=sum(handovers),
+        second_s=second_s - handovers[1],
+        third_s=third_s - handovers[2],
         outside_s=sum(figures.hop_s) - link_s,
         crossing_bytes=sum(hop.bytes_per_message for hop in hops),
         energy_j=None if energy is None else energy * figures.units,
         first_parameters=float(sum(op.stored * op.layers for op in ops[:at])),
-        error_band=priced.error_band,
+        error_band=cut.error_band,
     )
 
 
@@ -180,15 +180,15 @@ def split_points(scenario: Scenario, first_format: str | None = None, goal: Goal
     for part, device, format in zip(("first part", "second part", "third part"), devices, formats, strict=False):
         check_format(part, device, format)
     if len(devices) == 2:
-        every: Iterable[tuple[int, ...]] = ((at,) for at in range(len(bound.graph.phases[0].ops) + 1))
+        ways: Iterable[tuple[int, ...]] = ((at,) for at in range(len(bound.graph.phases[0].ops) + 1))
     else:
         parts = CutParts(bound, formats)
-        every = parts.after_each(parts.busy if goal == "throughput" else None)
+        ways = parts.after_each(parts.busy if goal == "throughput" else None)
         if goal == "energy":  # of parts it does not add up: those also that pace best, or leave an executor idle
             idle = ((at, end) for at in range(parts.last + 1) for end in (at, parts.last))
-            every = sorted({*every, *parts.after_each(parts.busy), *idle})
+            ways = sorted({*ways, *parts.after_each(parts.busy), *idle})
     points = []
-    for cuts in every:
+    for cuts in ways:
         with suppress(Unsupported):
             points.append(_point(price_cuts(bound, formats, cuts)))
     if not points:
@@ -196,7 +196,7 @@ def split_points(scenario: Scenario, first_format: str | None = None, goal: Goal
         raise Unsupported(
             f"{bound.workload.name} can't be cut between {names}: no point leaves each of them only operators it runs."
         )
-    return tuple(min(same, key=lambda p: p.energy_j or 0.0) for _, same in groupby(points, key=lambda p: p.at))
+    return tuple(min(ties, key=lambda p: p.energy_j or 0.0) for _, ties in groupby(points, key=lambda p: p.at))
 
 
 def executor_names(scenario: Scenario) -> tuple[str, ...]:
@@ -215,8 +215,8 @@ def best_split(points: Sequence[SplitPoint], goal: Goal = "latency") -> SplitPoi
         "first": lambda p: p.first_s,
         "second": lambda p: p.second_s + p.handover_s,
     }[goal]
-    least = min(measure(p) for p in points)
-    return next(p for p in points if measure(p) <= least * (1 + 1e-12))  # sums of the same parts differ in last bits
+    lowest = min(measure(p) for p in points)
+    return next(p for p in points if measure(p) <= lowest * (1 + 1e-12))  # sums of the same parts differ in last bits
 
 
 class CutParts:
@@ -257,28 +257,28 @@ class CutParts:
                 continue
             high = next((i for i in range(low, n) if not able[i]), n)
             runs = [_alone(bound, device, format, ops[start:high]) for start in range(low, high)]
-            added = np.concatenate(([0.0], np.cumsum(runs[0][0])))
-            for c, (_, once, drawn) in zip(range(low, high), runs, strict=True):
+            sums = np.concatenate(([0.0], np.cumsum(runs[0][0])))
+            for c, (_, once, handover) in zip(range(low, high), runs, strict=True):
                 share = _read_share(ops, c)[c + 1 : high + 1]
-                result[c, c + 1 : high + 1] = added[c + 1 - low :] - added[c - low] + once + drawn * share
+                result[c, c + 1 : high + 1] = sums[c + 1 - low :] - sums[c - low] + once + handover * share
             low = high
         return result
 
-    def best(self, used: Sequence[int], loads: tuple[Times, Times] | None = None) -> tuple[int, ...] | None:
+    def best(self, active: Sequence[int], loads: tuple[Times, Times] | None = None) -> tuple[int, ...] | None:
         """Cuts of least time where those executors share the network and no other has any; None: there are none.
 
         ``loads``: of links and executors, for which the longest of a way counts, not the sum.
         """
-        behind, picks = self._behind(used, loads)
-        return self._followed(0, picks) if np.isfinite(behind[0]) else None
+        behind, picks = self._behind(active, loads)
+        return self._trace(0, picks) if np.isfinite(behind[0]) else None
 
     def after_each(self, loads: tuple[Times, Times] | None = None) -> list[tuple[int, ...]]:
         """Each first cut with the cuts behind it that are best; likewise."""
         behind, picks = self._behind(None, loads, until=1)
-        return [(at, *self._followed(at, picks)) for at in range(self.last + 1) if np.isfinite(behind[at])]
+        return [(at, *self._trace(at, picks)) for at in range(self.last + 1) if np.isfinite(behind[at])]
 
     def _behind(
-        self, used: Sequence[int] | None, loads: tuple[Times, Times] | None, until: int = 0
+        self, active: Sequence[int] | None, loads: tuple[Times, Times] | None, until: int = 0
     ) -> tuple[NDArray[np.float64], list[NDArray[np.int64]]]:
         """Least time of what follows each position, and where each executor from ``until`` on then ends.
 
@@ -290,16 +290,16 @@ class CutParts:
         behind[self.last] = 0.0
         picks: list[NDArray[np.int64]] = []
         for at in reversed(range(until, len(times))):
-            own = times[at].copy()
-            if used is not None:
-                own[none if at in used else ~none] = inf
+            tier_s = times[at].copy()
+            if active is not None:
+                tier_s[none if at in active else ~none] = inf
             far = join(behind, ways[at]) if at < len(ways) else behind
-            whole = join(own, far[None, :])
+            whole = join(tier_s, far[None, :])
             picks.insert(0, whole.argmin(axis=1))
             behind = whole.min(axis=1)
         return behind, picks
 
-    def _followed(self, position: int, picks: Sequence[NDArray[np.int64]]) -> tuple[int, ...]:
+    def _trace(self, position: int, picks: Sequence[NDArray[np.int64]]) -> tuple[int, ...]:
         """Where the executors end that begin at a position, the last one's end left out."""
         cuts = []
         for pick in picks[:-1]:
@@ -311,10 +311,10 @@ class CutParts:
 def _alone(bound: Bound, device: Device, format: str, ops: Sequence[Op]) -> tuple[NDArray[np.float64], float, float]:
     """Seconds of each operator, once a request, and for what came from before them. [s]"""
     plan = Plan((Stage("part", device, 1, frozenset(op.name for op in ops), format),), (), 1, (1,), False)
-    priced = price_stage(Design(bound, plan), 0, [0])
-    (run,) = priced.runs
-    other = sum(seconds for _, _, seconds in run.cost.overheads) * run.passes
-    return run.cost.seconds.sum(axis=1) * run.passes, sum(seconds for _, _, seconds in priced.fixed), other
+    cost = price_stage(Design(bound, plan), 0, [0])
+    (run,) = cost.runs
+    handover = sum(seconds for _, _, seconds in run.cost.overheads) * run.passes
+    return run.cost.seconds.sum(axis=1) * run.passes, sum(seconds for _, _, seconds in cost.fixed), handover
 
 
 def _read_share(ops: Sequence[Op], at: int) -> NDArray[np.float64]:

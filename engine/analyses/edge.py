@@ -51,14 +51,14 @@ def forwarding(
     if path is None:
         labels = " or ".join(family(kind).label for kind in FAMILIES if family(kind).packets is not None)
         raise ScenarioError(f"{device.name} is a {device.kind}; forwarding is answered for a {labels}")
-    most = path.max_threads(device)
-    if not 0 <= executors <= most:
-        raise ScenarioError(f"executors is {executors}; allowed: 0 to {most}")
+    limit = path.max_threads(device)
+    if not 0 <= executors <= limit:
+        raise ScenarioError(f"executors is {executors}; allowed: 0 to {limit}")
     if not 0.0 <= busy <= 1.0:
         raise ScenarioError(f"busy is {busy:g}; allowed: 0 to 1")
-    cycles, least, rates = path.beside(device, sizes, executors, busy, own_model(device, model or {}))
-    least = least if cycles else None
-    return Forwarding(executors, busy, path.line(device), cycles, least, tuple(sizes), rates)
+    cycles, smallest, rates = path.beside(device, sizes, executors, busy, own_model(device, model or {}))
+    smallest = smallest if cycles else None
+    return Forwarding(executors, busy, path.line(device), cycles, smallest, tuple(sizes), rates)
 
 
 @dataclass(frozen=True)
@@ -100,13 +100,13 @@ def host_and_nic(scenario: Scenario, limit_s: float = 7e-3) -> tuple[NodeShare, 
         price, batch = device.price.si if device.price is not None else None, report.scenario.batch
         rate = report.throughput_per_s
         shares.append(NodeShare(device.name, rate, above, report.power_w, price, batch, report.latency_s))
-    each = scenario.tile[0] if scenario.tile else path.usual(nic)
-    infer = min(each * scenario.streams, path.max_threads(nic))
-    passed = forwarding(nic, infer, (size,), bound.model)
-    if not passed.bytes_per_s[0]:
+    executors = scenario.tile[0] if scenario.tile else path.usual(nic)
+    infer = min(executors * scenario.streams, path.max_threads(nic))
+    traffic = forwarding(nic, infer, (size,), bound.model)
+    if not traffic.bytes_per_s[0]:
         raise ScenarioError(f"{infer} threads of {nic.name} infer and none forwards: no request reaches its host")
     first, second = shares
-    first = replace(first, throughput_per_s=min(first.throughput_per_s, passed.bytes_per_s[0] / size))
+    first = replace(first, throughput_per_s=min(first.throughput_per_s, traffic.bytes_per_s[0] / size))
     above, price = _sum(first.above_idle_w, second.above_idle_w), _sum(first.capex_usd, second.capex_usd)
     rate, slower = first.throughput_per_s + second.throughput_per_s, max(first.latency_s, second.latency_s)
     name = f"{host.name} and {nic.name}"
@@ -120,7 +120,7 @@ def _sum(a: float | None, b: float | None) -> float | None:
 def _largest_batch(bound: Bound, host: Device, limit_s: float) -> Report:
     """The scenario's network on all cores of its host, in the largest batch on each that stays under a limit [s]."""
     s = bound.scenario
-    own = System(
+    system = System(
         schema_version=1,
         id="host-alone",
         name=host.name,
@@ -129,17 +129,17 @@ def _largest_batch(bound: Bound, host: Device, limit_s: float) -> Report:
         devices=(DeviceGroup(device=host.id, count=1),),
         extra_power=bound.system.extra_power,
     )
-    catalog, best = default_catalog().with_system(own), None
-    asked = Scenario(
+    catalog, best = default_catalog().with_system(system), None
+    query = Scenario(
         system="host-alone",
         workload=s.workload,
         precision=s.precision,
         params=s.params,
         costs=s.costs,
     )
-    asked = asked.with_(streams=family(host.kind).max_streams(host, asked))
+    query = query.with_(streams=family(host.kind).max_streams(host, query))
     for batch in (2**i for i in range(13)):
-        report = evaluate(asked.with_(batch=batch), catalog)
+        report = evaluate(query.with_(batch=batch), catalog)
         if best is not None and report.latency_s > limit_s:
             break
         best = report
@@ -154,14 +154,14 @@ def depth_first_of(scenario: Scenario) -> DepthFirstComparison:
     and switches that it sets itself.
     """
     bound = bind(scenario)
-    answered = "depth-first execution is answered for"
+    scope = "depth-first execution is answered for"
     if not bound.family.layerwise:
         kinds = ", ".join(kind for kind in FAMILIES if family(kind).layerwise)
-        raise ScenarioError(f"{bound.device.name} is a {bound.device.kind}; {answered} {kinds}")
+        raise ScenarioError(f"{bound.device.name} is a {bound.device.kind}; {scope} {kinds}")
     if len(bound.graph.phases) > 1:
-        raise ScenarioError(f"{bound.workload.name} has several phases; {answered} one")
+        raise ScenarioError(f"{bound.workload.name} has several phases; {scope} one")
     if scenario.scheme in ("tensor", "pipelined", "clusters") and scenario.devices > 1:
-        raise ScenarioError(f"scheme is {scenario.scheme!r} on {scenario.devices} devices; {answered} one device")
+        raise ScenarioError(f"scheme is {scenario.scheme!r} on {scenario.devices} devices; {scope} one device")
     usual = {switch.name: switch.default for switch in bound.family.switches}
     for name in EAGER.keys() & scenario.switches.keys():
         if scenario.switches[name] != usual[name]:

@@ -78,10 +78,10 @@ def _loads(network: CameraNetwork, parts: CutParts) -> tuple[Times, Times]:
     loads = []
     for at, tier in enumerate(network.tiers):
         seconds = parts.tiers[at] if tier.batch == 1 else parts.tier(at, tier.batch) / tier.batch
-        load = seconds * network.passed + (network.filter_s if not at else 0.0)
+        load = seconds * network.pass_rate + (network.filter_s if not at else 0.0)
         camera_load = np.where(load * network.camera.frames_per_s <= 1.0, 0.0, inf)
         loads.append(camera_load if tier.machines is None else load / tier.machines)
-    return [busy * network.passed for busy in parts.link_busy], loads
+    return [busy * network.pass_rate for busy in parts.link_busy], loads
 
 
 def _placement(network: CameraNetwork, places: Sequence[int], cut: PricedCut, limit_s: float | None) -> Placement:
@@ -90,7 +90,7 @@ def _placement(network: CameraNetwork, places: Sequence[int], cut: PricedCut, li
     wires, hops = split_wires(network.bound), list(zip(cut.plan.hops, cut.figures.hop_s, strict=True))
     answer = sum(s for hop, s in hops if hop.way == "out")
     sizes = tuple(sum(hop.bytes_per_message for hop, _ in hops if hop.wire == w and hop.way != "out") for w in wires)
-    rate, limits = network.passed * camera.frames_per_s, []
+    rate, limits = network.pass_rate * camera.frames_per_s, []
     loads = _tier_loads(network, cut)
     for tier, (load, _) in zip(tiers, loads, strict=True):
         if tier.machines is None:
@@ -179,7 +179,7 @@ def p99_s(network: CameraNetwork, place: Placement, requests: int = 20_000, seed
             row.append(Station(Service(np.array([[hold]]), np.array([[adds]])), name=f"link {at + 1}", wire=True))
     if not row:
         return Estimate(*[way + place.answer_s] * 3)
-    arrivals = Poisson(camera.cameras * camera.frames_per_s * network.passed)
+    arrivals = Poisson(camera.cameras * camera.frames_per_s * network.pass_rate)
     report = simulate(TandemQueue(tuple(row), way + place.answer_s), arrivals, requests=requests, seed=seed)
     return report.latency.p99 if report.latency is not None else None
 
@@ -194,6 +194,6 @@ def _first_wait(network: CameraNetwork, place: Placement, machines: int) -> floa
     rate = network.camera.cameras * network.camera.frames_per_s
     if rate * mean >= machines * (1.0 - 1e-9):
         return None
-    share, run_s = network.passed, mean - network.filter_s
+    share, run_s = network.pass_rate, mean - network.filter_s
     spread = sqrt((1.0 - share) / share) * run_s / mean  # of lengths: run_s / share more for those passed
     return max(0.0, mgc(rate, mean, machines, spread).quantile(0.99) - mean)

@@ -181,7 +181,7 @@ def camera(scenario: Scenario) -> None:
         st.caption(fmt.plain(texts.PLACES_CAPTION.format(machines=machines)))
         if row.system != scenario.system:
             st.caption(fmt.plain(texts.NO_ROW.format(name=parts.pair_names(scenario)[0])))
-        elif not network.own and (scenario.overrides or scenario.layers):
+        elif not network.matches_system and (scenario.overrides or scenario.layers):
             st.caption(texts.WHAT_IFS_CAPTION)
 
 
