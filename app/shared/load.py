@@ -121,7 +121,7 @@ def serving_points(load: ServingLoad) -> tuple[OperatingPoint, tuple[OperatingPo
 
 def serving_capacity(load: ServingLoad) -> Carried:
     """The highest load that keeps all limits."""
-    return load.engine.most(load.demand)
+    return load.engine.highest(load.demand)
 
 
 @dataclass(frozen=True, eq=False)

@@ -314,7 +314,7 @@ def _arrangement(
                 longest = subject.inputs.largest + subject.outputs.largest
                 pools = _pools(args, variant, rules, decodes, longest, rules.max_seqs)
                 subject = replace(subject, pools=pools.at(ratio))
-            load, prefills = subject.most(arrivals, args.requests, args.seed), None
+            load, prefills = subject.highest(arrivals, args.requests, args.seed), None
             site = args.idle_w, args.node_usd
             node, notes = node_facts(variant, load, *site, together=load.together)
             if ratio is not None:

@@ -106,8 +106,8 @@ class Bursty(_Process):
         super().__post_init__()
         positive("burst_s", self.burst_s)
         if self.burst_s * self.qps < _BURST_LEAST:
-            least = _BURST_LEAST / self.qps
-            raise TrafficError(f"burst_s is {self.burst_s!r}; at {self.qps:g} QPS at least {least:.3g} s is needed")
+            minimum_s = _BURST_LEAST / self.qps
+            raise TrafficError(f"burst_s is {self.burst_s!r}; at {self.qps:g} QPS at least {minimum_s:.3g} s is needed")
         if not 0.0 < self.share < 1.0:
             raise TrafficError(f"share is {self.share!r}; it must lie strictly between 0 and 1")
         if not 1.0 < self.peak <= 1.0 / self.share:
@@ -174,11 +174,11 @@ class Diurnal(_Process):
         step = self.period_s / knots
         rate = np.array([*self.shape, self.shape[0]]) * (self.qps * knots / sum(self.shape))
         area = np.concatenate(([0.0], np.cumsum((rate[:-1] + rate[1:]) * (step / 2))))
-        days, rest = np.divmod(unit, area[-1])
-        k = np.minimum(np.searchsorted(area, rest, side="right") - 1, knots - 1)
-        rest -= area[k]
+        days, remainder = np.divmod(unit, area[-1])
+        k = np.minimum(np.searchsorted(area, remainder, side="right") - 1, knots - 1)
+        remainder -= area[k]
         slope = (rate[k + 1] - rate[k]) / step  # rate[k] t + slope t^2 / 2 = rest, solved without cancellation
-        t = 2 * rest / (rate[k] + np.sqrt(np.maximum(rate[k] ** 2 + 2 * slope * rest, 0.0)))
+        t = 2 * remainder / (rate[k] + np.sqrt(np.maximum(rate[k] ** 2 + 2 * slope * remainder, 0.0)))
         return np.maximum.accumulate(days * self.period_s + k * step + t)
 
 

@@ -182,8 +182,8 @@ def instant(system: TandemQueue | DecoderServer, arrivals: Arrivals) -> Law | No
     """
     if isinstance(system, DecoderServer):
         return None
-    station, *more = system.stations
-    if more:
+    station, *later_stations = system.stations
+    if later_stations:
         return None
     service, policy = station.service, station.policy
     if not isinstance(policy, NoBatching) or policy.places is not None or len(service.sizes) > 1:

@@ -228,7 +228,7 @@ def capacity_plan(
         energy_j_per_inference=joules,
         inferences_per_joule=1.0 / joules,
         message=(
-            f"{_many(nodes, 'node')} in {_many(racks, 'rack')} carry {need:.4g} QPS "
+            f"{_plural(nodes, 'node')} in {_plural(racks, 'rack')} carry {need:.4g} QPS "
             + ("with nothing to spare" if survives == "none" else f"with one {survives} down")
         ),
     )
@@ -239,5 +239,5 @@ def _enough(ratio: float) -> int:
     return max(1, math.ceil(ratio * (1.0 - 1e-12)))
 
 
-def _many(count: int, noun: str) -> str:
+def _plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + ("" if count == 1 else "s")

@@ -67,12 +67,12 @@ def answer_unit(report: Report) -> str:
     return "request" if is_decoder(report.scenario) else report.unit
 
 
-def ladder(most: int, least: int = 1, factor: int = 2) -> list[int]:
-    """``least``, ``factor`` times as many, ... and ``most``. [-]"""
-    steps = [least]
-    while steps[-1] * factor < most:
+def ladder(high: int, low: int = 1, factor: int = 2) -> list[int]:
+    """``low``, ``factor`` times as many, ... and ``high``. [-]"""
+    steps = [low]
+    while steps[-1] * factor < high:
         steps.append(steps[-1] * factor)
-    return steps if most <= least else [*steps, most]
+    return steps if high <= low else [*steps, high]
 
 
 def checked(scenario: Scenario) -> Report:
@@ -163,13 +163,13 @@ def service_table(
                 wires.setdefault(name, np.zeros(hold.shape))[i, k] = seconds
     assert plan is not None
     report = checked(sized(scenario, sizes_are, grid[-1], max_batch))
-    own = {"inputs": scenario.inputs, "items": scenario.batch}.get(sizes_are, 1)
+    usual = {"inputs": scenario.inputs, "items": scenario.batch}.get(sizes_are, 1)
     table = Service.from_points(
         batches,
         hold,
         latency,
         servers=plan.replicas * scenario.streams,
-        sizes=tuple(own if size is None else size for size in grid),
+        sizes=tuple(usual if size is None else size for size in grid),
         resources={name: (busy, plan.replicas) for name, busy in wires.items()},
     )
     return replace(table, bound=report.limited_by)
@@ -195,12 +195,12 @@ def _token_fits(scenario: Scenario, longest: int, catalog: Catalog | None = None
 
 def token_bytes(scenario: Scenario, longest: int) -> float:
     """Bytes of keys and values of a token on all devices of a replica. [B]"""
-    return sum(each * devices for each, _, devices in _token_fits(scenario, longest))
+    return sum(token_b * devices for token_b, _, devices in _token_fits(scenario, longest))
 
 
 def device_token_bytes(scenario: Scenario, longest: int) -> float:
     """Bytes of keys and values of a token on the device that keeps most of them. [B]"""
-    return max((each for each, _, _ in _token_fits(scenario, longest)), default=0.0)
+    return max((token_b for token_b, _, _ in _token_fits(scenario, longest)), default=0.0)
 
 
 def cache_tokens(scenario: Scenario, longest: int, share: float = 1.0, catalog: Catalog | None = None) -> int | None:
@@ -209,9 +209,9 @@ def cache_tokens(scenario: Scenario, longest: int, share: float = 1.0, catalog: 
     ``share``: of the memory that may be used [-]. None where nothing is kept. An estimate.
     """
     room = [
-        int((share * fit.capacity_bytes - fit.need_bytes + fit.state_bytes) / each)
-        for each, fit, _ in _token_fits(scenario, longest, catalog)
-        if each > 0
+        int((share * fit.capacity_bytes - fit.need_bytes + fit.state_bytes) / token_b)
+        for token_b, fit, _ in _token_fits(scenario, longest, catalog)
+        if token_b > 0
     ]
     return max(0, min(room)) if room else None
 
@@ -272,8 +272,8 @@ def node_facts(
     cards = max(1, plan.devices_used[0])
     full = max(carried.qps, carried.capacity_qps)
     joined = max((wire.joins for wire in bound.wires if math.isfinite(wire.joins)), default=0)
-    each = inferences_of(scenario, request)
-    return NodeFacts(carried.qps, full, idle_w, busy, price, cards, each, max(1, int(joined // cards))), tuple(notes)
+    count = inferences_of(scenario, request)
+    return NodeFacts(carried.qps, full, idle_w, busy, price, cards, count, max(1, int(joined // cards))), tuple(notes)
 
 
 def token_prices(

@@ -32,10 +32,10 @@ def positive(name: str, value: float, *, zero: bool = False) -> float:
     return float(value)
 
 
-def whole(name: str, value: int, least: int = 1, most: int = WHOLE_MOST) -> int:
-    """``value`` as an integer from ``least`` to ``most``, else a `TrafficError`."""
-    if not least <= value <= most or value != int(value):
-        allowed = f"of at least {least}" if not value > most else f"from {least} to {most}"
+def whole(name: str, value: int, low: int = 1, high: int = WHOLE_MOST) -> int:
+    """``value`` as an integer from ``low`` to ``high``, else a `TrafficError`."""
+    if not low <= value <= high or value != int(value):
+        allowed = f"of at least {low}" if not value > high else f"from {low} to {high}"
         raise TrafficError(f"{name} is {str(value)[:40]}; it must be a whole number {allowed}")
     return int(value)
 
@@ -162,11 +162,11 @@ class Service:
         known = np.asarray(batches)
         if known.size == 0 or known[0] != 1 or (np.diff(known) <= 0).any():
             raise TrafficError(f"batches is {tuple(batches)}; it must increase and start at 1")
-        every = np.arange(1, known[-1] + 1)
+        batch_sizes = np.arange(1, known[-1] + 1)
 
         def fill(values: ArrayLike) -> NDArray[np.float64]:
             table = np.asarray(values, dtype=np.float64).reshape(len(known), len(sizes))
-            return np.stack([np.interp(every, known, column) for column in table.T], axis=1)
+            return np.stack([np.interp(batch_sizes, known, column) for column in table.T], axis=1)
 
         return cls(
             fill(hold_s),

@@ -89,12 +89,12 @@ class Serving:
                 raise TrafficError("arrangement is 'packets'; its requests are packets, alike and one at a time")
             return *packets(scenario, self.share, self.places), Fixed(1)
         if self.arrangement == "whole" and is_decoder(scenario):
-            most = self.max_batch or scenario.batch
-            if most > 1 or varied or self.stream:
+            sequences = self.max_batch or scenario.batch
+            if sequences > 1 or varied or self.stream:
                 if self.buckets > 1 or self.sizes_are != "inputs":
                     raise TrafficError("a decoder's requests have inputs and outputs, and batch without buckets")
                 longest = inputs.largest + outputs.largest
-                return decoder_of(scenario, most, longest, self.places), inputs, outputs
+                return decoder_of(scenario, sequences, longest, self.places), inputs, outputs
         elif self.outputs is not None:
             raise TrafficError(f"outputs are given; {scenario.workload!r} makes no tokens one by one")
         grid = None if self.sizes is None else ladder(self.sizes.largest)

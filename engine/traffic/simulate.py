@@ -129,10 +129,10 @@ def simulate(
     top = ceiling or capacity(system, sizes, outputs, seed)
     rho = arrivals.qps / top.qps
     skip = int(length * WARMUP)
-    least = length * _TICK * top.qps / _EXACT
-    if not once and arrivals.qps < least:
+    lowest = length * _TICK * top.qps / _EXACT
+    if not once and arrivals.qps < lowest:
         raise TrafficError(
-            f"qps is {arrivals.qps:g}; at least {least:.2g} is needed for {length} arrivals at a time, or the clock "
+            f"qps is {arrivals.qps:g}; at least {lowest:.2g} is needed for {length} arrivals at a time, or the clock "
             "would grow beyond the digits that tell a request's time"
         )
     drained = isinstance(arrivals, Trace) and arrivals.qps >= top.breaks_qps
@@ -164,10 +164,10 @@ def simulate(
             return report
 
 
-def _whole_days(arrivals: Diurnal, most: int) -> int | None:
-    """Arrivals of as many whole periods as ``most`` of them hold, for every hour to count alike; None: not one. [-]"""
+def _whole_days(arrivals: Diurnal, count: int) -> int | None:
+    """Arrivals of as many whole periods as ``count`` of them hold, for every hour to count alike; None: not one. [-]"""
     day = arrivals.qps * arrivals.period_s
-    return math.ceil(math.floor(most / day) * day) if most >= day else None
+    return math.ceil(math.floor(count / day) * day) if count >= day else None
 
 
 def _squeezed(arrivals: Diurnal, count: int) -> tuple[Diurnal, tuple[str, ...]]:

@@ -156,7 +156,7 @@ class ServingReport:
 
     def as_dict(self) -> dict[str, object]:
         """Plain numbers, text and None; times carry their unit in the key."""
-        plain = as_plain(self) | {"classes": [as_plain(each) for each in self.classes]}
+        plain = as_plain(self) | {"classes": [as_plain(report) for report in self.classes]}
         return {name: value for name, value in plain.items() if name not in _SOMETIMES or value not in ([], (), None)}
 
 
@@ -272,8 +272,8 @@ def serve(
     numbers, classes = classes_of(scheduler, load, requests, seed, priority)
     asked = requests_of(arrive, prompt, made, hit, think, classes)
     groups = min(GROUPS, requests)
-    many = {"groups": groups, "classes": len(numbers), "most": LOG_ROWS}
-    ran = run_passes(times, scheduler, asked, clients, seed=seed, **many)
+    sizes = {"groups": groups, "classes": len(numbers), "log_rows": LOG_ROWS}
+    ran = run_passes(times, scheduler, asked, clients, seed=seed, **sizes)
     return report_of(load, asked, limits or {}, ran, scheduler.replicas, numbers)
 
 
@@ -319,24 +319,24 @@ def report_of(
     tpot = (e2e - ttft) / np.maximum(1, made - 1)
     span = float(asked.finish.max() - arrive[0])
     rate = len(arrive) / span
-    if (each := ran.busy_s / ran.passes) < span * _TICK / _EXACT:
+    if (pass_s := ran.busy_s / ran.passes) < span * _TICK / _EXACT:
         raise TrafficError(
             f"the load lasts {amount(span, 's')}, beyond the digits of a clock that tells passes of "
-            f"{amount(each, 's')} apart: raise the rate, or shorten the think time"
+            f"{amount(pass_s, 's')} apart: raise the rate, or shorten the think time"
         )
     wave = np.arange(len(arrive)) < (load.clients if closed else 0)
     measured = {"ttft_s": ttft, "tpot_s": tpot, "e2e_s": e2e}
-    inside = np.all([measured[name] <= most for name, most in limits.items()], axis=0) if limits else None
+    inside = np.all([measured[name] <= limit for name, limit in limits.items()], axis=0) if limits else None
     gaps, sums = (values.reshape(len(numbers), -1, values.shape[1]) for values in (ran.gaps, ran.sums))
 
     def times_of(rows: NDArray[np.bool_], gaps: NDArray[np.int64], sums: NDArray[np.float64]) -> dict[str, Any]:
-        several = {"ttft": ttft[rows], "tpot": tpot[rows & (made > 1)], "e2e": e2e[rows]}
-        return {name: figures(values) for name, values in several.items()} | {"itl": _gap_figures(gaps, sums)}
+        columns = {"ttft": ttft[rows], "tpot": tpot[rows & (made > 1)], "e2e": e2e[rows]}
+        return {name: figures(values) for name, values in columns.items()} | {"itl": _gap_figures(gaps, sums)}
 
-    own = asked.priority[order]
-    whole = times_of(np.full(own.shape, True), gaps.sum(axis=0), sums.sum(axis=0))
-    each = [times_of(own == k, gaps[k], sums[k]) for k in range(len(numbers))] if len(numbers) > 1 else [whole]
-    classes = [PriorityReport(number, int((own == k).sum()), **each[k]) for k, number in enumerate(numbers)]
+    rank = asked.priority[order]
+    whole = times_of(np.full(rank.shape, True), gaps.sum(axis=0), sums.sum(axis=0))
+    split = [times_of(rank == k, gaps[k], sums[k]) for k in range(len(numbers))] if len(numbers) > 1 else [whole]
+    classes = [PriorityReport(number, int((rank == k).sum()), **split[k]) for k, number in enumerate(numbers)]
     return ServingReport(
         requests=len(arrive),
         duration_s=span,

@@ -88,7 +88,7 @@ class OperatingPoint:
 
     def missed(self, limits: Mapping[str, float]) -> list[str]:
         """Names of the ``limits`` that its figures are above, each at its percentile."""
-        return [name for name, most in limits.items() if (self.figure(name) or 0.0) > most]
+        return [name for name, limit in limits.items() if (self.figure(name) or 0.0) > limit]
 
     def figure(self, name: str) -> float | None:
         """What a limit is about. [s]"""
@@ -137,10 +137,10 @@ class Engine:
     def goods(self) -> dict[str, float]:
         """What goodput counts as in time: the times of a request, each by its tightest limit. [s]"""
         goods: dict[str, float] = {}
-        for name, most in self.limits.items():
+        for name, limit in self.limits.items():
             time = about(name)[0]
             if time != "itl":
-                goods[time] = min(most, goods.get(time, most))
+                goods[time] = min(limit, goods.get(time, limit))
         return goods
 
     def requests(self, load: ClosedLoop | Arrivals) -> int:
@@ -156,13 +156,13 @@ class Engine:
             self.inputs,
             self.outputs,
             requests or self.requests(load),
-            limits={f"{time}_s": most for time, most in self.goods.items()},
+            limits={f"{time}_s": limit for time, limit in self.goods.items()},
             seed=seed,
         )
         level = float(load.clients) if isinstance(load, ClosedLoop) else load.qps
         if self.pools is not None:
-            each = dict(zip(("pool that prefills", "pool that decodes"), (0.5 * busy for busy in report.pool_busy)))
-            shares = each | {"no requests": max(0.0, 1.0 - sum(each.values()))}
+            pools = dict(zip(("pool that prefills", "pool that decodes"), (0.5 * busy for busy in report.pool_busy)))
+            shares = pools | {"no requests": max(0.0, 1.0 - sum(pools.values()))}
             engines = self.pools.prefill.engines + self.pools.decode.engines
             return OperatingPoint(level, report, self.pools.devices, engines, shares)
         engines = min(self.scheduler.replicas, round(level) if isinstance(load, ClosedLoop) else report.requests)
@@ -184,7 +184,7 @@ class Engine:
             saturated = self.saturated_qps
             yield from (load.at(share * saturated) for share in _SHARES)
 
-    def most(self, load: ClosedLoop | Arrivals, requests: int | None = None, seed: int = 0) -> Carried:
+    def highest(self, load: ClosedLoop | Arrivals, requests: int | None = None, seed: int = 0) -> Carried:
         """The highest load like this one that keeps the limits, by bisection; of clients at most 4,096.
 
         ``requests`` of each run; default what `requests` has for its load.
@@ -193,18 +193,18 @@ class Engine:
         closed = isinstance(load, ClosedLoop)
 
         def at(x: float) -> OperatingPoint:
-            each = replace(load, clients=round(x)) if isinstance(load, ClosedLoop) else load.at(x)
-            return self.at(each, requests, seed)
+            tried = replace(load, clients=round(x)) if isinstance(load, ClosedLoop) else load.at(x)
+            return self.at(tried, requests, seed)
 
         low, high = (1.0, 2.0) if closed else (0.01 * full, 0.1 * full)
         best = at(low)
         if missed := best.missed(self.limits):
             shown = ", ".join(f"{' '.join(about(n))} is {amount(best.figure(n) or 0.0, 's')}" for n in missed)
             return Carried(None, None, 0.0, full, f"No load keeps the limits: at the lowest {shown}")
-        most = float(_CLIENTS_MOST) if closed else full
-        while high < most and not (point := at(high)).missed(self.limits):
+        bound = float(_CLIENTS_MOST) if closed else full
+        while high < bound and not (point := at(high)).missed(self.limits):
             low, best, high = high, point, 2.0 * high
-        high = min(high, most)
+        high = min(high, bound)
         for _ in range(_STEPS):
             middle = round(0.5 * (low + high)) if closed else 0.5 * (low + high)
             if middle in (low, high) or high - low < 0.005 * high:
@@ -265,8 +265,8 @@ def binds(report: ServingReport, scheduler: Scheduler, engines: int = 1) -> dict
     return shares | {"no requests": max(0.0, 1.0 - math.fsum(shares.values()))}
 
 
-def timeline(report: ServingReport, most: int = 240) -> dict[str, NDArray[np.float64]]:
-    """The log of passes as at most ``most`` consecutive groups of them, in columns.
+def timeline(report: ServingReport, bars: int = 240) -> dict[str, NDArray[np.float64]]:
+    """The log of passes as at most ``bars`` consecutive groups of them, in columns.
 
     ``start_s``, ``end_s`` from the first arrival [s]; of a group the most ``prefill_tokens``, ``decode_rows``,
     ``blocks`` and ``refused`` of a pass, and all ``preempted``: of one engine where there are several [-].
@@ -274,7 +274,7 @@ def timeline(report: ServingReport, most: int = 240) -> dict[str, NDArray[np.flo
     log = dict(zip(PASS, report.log.T, strict=True))
     start = log["start_s"] - float(report.arrive.min())
     end = start + log["duration_s"]
-    group = np.minimum((start / end.max() * most).astype(np.int64), most - 1)
+    group = np.minimum((start / end.max() * bars).astype(np.int64), bars - 1)
     first = np.flatnonzero(np.diff(group, prepend=-1))
     columns = {"start_s": start[first], "end_s": np.maximum.reduceat(end, first)}
     peaks = ("prefill_tokens", "decode_rows", "blocks", "refused")

@@ -56,7 +56,7 @@ def run_passes(
     places: int | None = None,
     groups: int = 1,
     classes: int = 1,
-    most: int = 0,
+    log_rows: int = 0,
 ) -> PassRun:
     """Run requests through a serving engine, dealt to its replicas in turn; ``asked`` receives their instants.
 
@@ -70,7 +70,7 @@ def run_passes(
     groups, classes
         Consecutive batches of requests, and priorities, whose gaps between tokens are counted apart: all of a class
         first.
-    most
+    log_rows
         Passes whose log is kept, of each replica.
 
     TrafficError where blocks are swapped without a link, or more than the host's memory takes.
@@ -85,25 +85,25 @@ def run_passes(
     for r in range(count):
         part = asked if count == 1 else Requests(*(np.ascontiguousarray(values[r::count]) for values in asked))
         rules = rules_of(scheduler, blocks, -1 if places is None else len(range(r, places, count)))
-        many, flight = part.arrive.size, len(range(r, clients, count))
-        rows = _dealt(part, ranks := min(scheduler.ranks, flight or many))
-        key, log = stream_key(seed, _GUESS_STREAM, r), np.empty((most, len(PASS)))
+        requests, flight = part.arrive.size, len(range(r, clients, count))
+        rows = _dealt(part, ranks := min(scheduler.ranks, flight or requests))
+        key, log = stream_key(seed, _GUESS_STREAM, r), np.empty((log_rows, len(PASS)))
         state = idle_engine(rows.priority, rules.seats, groups, classes)
-        dealt = _counts(many, ranks), _counts(flight, ranks)
-        own, kept, busy = calendar(rows, state, *dealt, rules, times, accept, key, gaps, sums, log)
-        logs.append(log[:kept])
+        dealt = _counts(requests, ranks), _counts(flight, ranks)
+        run, rows_kept, busy = calendar(rows, state, *dealt, rules, times, accept, key, gaps, sums, log)
+        logs.append(log[:rows_kept])
         totals += state.n.sum(axis=0)
         if scheduler.swap_blocks is not None and (full := int(state.n[:, HOST_PEAK].max())) > scheduler.swap_blocks:
             raise TrafficError(
                 f"swap_blocks is {scheduler.swap_blocks}; preempted sequences have {full} in the host's memory at once"
             )
-        passes += own
+        passes += run
         busy_s += busy
         if ranks > 1:
             _collected(rows, part)
         if count > 1:
-            for values, own in ((asked.arrive, part.arrive), (asked.first, part.first), (asked.finish, part.finish)):
-                values[r::count] = own
+            for values, piece in ((asked.arrive, part.arrive), (asked.first, part.first), (asked.finish, part.finish)):
+                values[r::count] = piece
     merged = np.concatenate(logs)
     order = np.argsort(merged[:, 0], kind="stable")
     room, lost, peak = count * scheduler.ranks * blocks, int(totals[PREEMPTED]), int(totals[PEAK])
@@ -135,9 +135,9 @@ def rules_of(scheduler: Scheduler, blocks: int, places: int = -1) -> Rules:
     )
 
 
-def _counts(many: int, ranks: int) -> NDArray[np.int64]:
+def _counts(total: int, ranks: int) -> NDArray[np.int64]:
     """How many of each rank, dealt in turn. [-]"""
-    return np.array([len(range(r, many, ranks)) for r in range(ranks)])
+    return np.array([len(range(r, total, ranks)) for r in range(ranks)])
 
 
 def _dealt(asked: Requests, ranks: int) -> Requests:
@@ -150,10 +150,10 @@ def _dealt(asked: Requests, ranks: int) -> Requests:
 
 def _collected(rows: Requests, asked: Requests) -> None:
     """Puts the instants of dealt requests back."""
-    for own, values in zip(
+    for grid, values in zip(
         (rows.arrive, rows.first, rows.finish), (asked.arrive, asked.first, asked.finish), strict=True
     ):
-        values[:] = own.T.ravel()[: values.size]
+        values[:] = grid.T.ravel()[: values.size]
 
 
 def requests_of(

@@ -82,8 +82,8 @@ class _Parts(NamedTuple):
     @classmethod
     def of(cls, run: PhaseRun) -> _Parts:
         """Of one stage's run."""
-        each, ops, n = run.cost.seconds.sum(axis=1), run.job.ops, run.passes
-        groups = ([n * float(t) for op, t in zip(ops, each, strict=True) if of(op)] for of in (of_context, _of_request))
+        op_s, ops, n = run.cost.seconds.sum(axis=1), run.job.ops, run.passes
+        groups = ([n * float(t) for op, t in zip(ops, op_s, strict=True) if of(op)] for of in (of_context, _of_request))
         return cls(n, n * run.cost.total_s, *map(sum, groups))
 
 
@@ -95,10 +95,10 @@ def _schedule(token: str, catalog: Catalog) -> tuple[float, float, dict[str, _Pa
         raise Unsupported(f"{bound.workload.name} makes no tokens one by one: there is no concurrency to predict it at")
     times, phases = assemble(bound, make_plan(bound)), dict[str, _Parts]()
     for run in (run for stage in times.priced for run in stage.runs):
-        own, name = _Parts.of(run), run.job.phase.name
+        parts, name = _Parts.of(run), run.job.phase.name
         if name in phases:
-            own = _Parts(own.passes, *map(sum, zip(own[1:], phases[name][1:], strict=True)))
-        phases[name] = own
+            parts = _Parts(parts.passes, *map(sum, zip(parts[1:], phases[name][1:], strict=True)))
+        phases[name] = parts
     return times.latency_s, times.figure("ttft_s") or 0.0, phases
 
 
@@ -156,23 +156,23 @@ def device_times(scenario: Scenario, budget: int, max_seqs: int, longest: int, c
     chunk = _chunk(scenario, catalog)
 
     def prefill(tokens: float, ranks: int = apart) -> tuple[int, tuple[float, float, float]]:
-        each = min(int(tokens), deepest)
-        prompts = max(1, round(tokens / each))
-        outputs = min(scenario.outputs, longest - each)  # a device may take no request beyond the longest
-        return prompts, _prefill(scenario.with_(batch=prompts * ranks, inputs=each, outputs=outputs), catalog)
+        length = min(int(tokens), deepest)
+        prompts = max(1, round(tokens / length))
+        outputs = min(scenario.outputs, longest - length)  # a device may take no request beyond the longest
+        return prompts, _prefill(scenario.with_(batch=prompts * ranks, inputs=length, outputs=outputs), catalog)
 
     def decode(sequences: float, context: float, ranks: int = apart) -> tuple[float, float, float]:
-        many = min(chunk, 2 * int(context) - 1)
-        before = max(1, int(context) - 1 - many // 2)
-        return _step(scenario.with_(batch=int(sequences) * ranks, inputs=before, outputs=1 + many), catalog)
+        tokens = min(chunk, 2 * int(context) - 1)
+        before = max(1, int(context) - 1 - tokens // 2)
+        return _step(scenario.with_(batch=int(sequences) * ranks, inputs=before, outputs=1 + tokens), catalog)
 
     def spared(full: tuple[float, float, float], alone: tuple[float, float, float]) -> float:
         return max(0.0, full[0] - full[1] - (alone[0] - alone[1]))
 
-    own = [length for length in (prompt, prompt + 1) if length <= deepest]
-    tokens = np.union1d(ladder(min(budget, longest * max_seqs)), own[:1]).astype(float)
+    prompts = [length for length in (prompt, prompt + 1) if length <= deepest]
+    tokens = np.union1d(ladder(min(budget, longest * max_seqs)), prompts[:1]).astype(float)
     rows = np.array(ladder(max_seqs), float)
-    contexts = np.union1d(ladder(deepest, min(16, deepest), 4), own).astype(float)
+    contexts = np.union1d(ladder(deepest, min(16, deepest), 4), prompts).astype(float)
     steps = np.array([[decode(n, c) for c in contexts] for n in rows])  # (rows, contexts, 3)
     made = np.arange(prompt + 1, prompt + scenario.outputs)  # contexts of the scenario's own steps
     if made.size and made[-1] <= deepest:
@@ -216,8 +216,8 @@ def acceptance_of(scenario: Scenario, catalog: Catalog | None = None) -> tuple[f
 
     An estimate, as the network's file or the scenario has it: assumed alike at every place.
     """
-    own = bind(scenario, catalog or default_catalog()).workload.params
-    params: dict[str, Any] = {name: number.value for name, number in own.items()} | scenario.params
+    numbers = bind(scenario, catalog or default_catalog()).workload.params
+    params: dict[str, Any] = {name: number.value for name, number in numbers.items()} | scenario.params
     return (float(params.get("acceptance", 0.0)),) * int(params.get("guesses", 0))
 
 
@@ -264,12 +264,12 @@ def engine_of(scenario: Scenario, scheduler: Scheduler, longest: int, requests: 
 
 def _swapping(scenario: Scenario, scheduler: Scheduler, longest: int) -> Scheduler:
     """The scheduler with the host's link and memory, where they are not given."""
-    bound, each = priced(scenario)[0], device_token_bytes(scenario, longest) * scheduler.block
+    bound, block_bytes = priced(scenario)[0], device_token_bytes(scenario, longest) * scheduler.block
     wire = bound.wire("host")
-    seconds = scheduler.swap_s or (each / wire.link.usable if wire else 0.0)
+    seconds = scheduler.swap_s or (block_bytes / wire.link.usable if wire else 0.0)
     if seconds <= 0.0:
         raise TrafficError(f"preempt is 'swap'; {bound.system.name} has no link to a host's memory, so recompute")
-    room = max(1, int(SWAP_SPACE / each)) if each > 0 else None
+    room = max(1, int(SWAP_SPACE / block_bytes)) if block_bytes > 0 else None
     return replace(scheduler, swap_s=seconds, swap_blocks=scheduler.swap_blocks or room)
 
 

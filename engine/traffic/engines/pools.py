@@ -99,11 +99,11 @@ def ratios_of(text: str) -> list[tuple[int, int]]:
         return [(int(first), int(second))]
     if not 2 <= int(second) <= _AUTO_MOST:
         raise TrafficError(f"pools is {brief(text)}; 2 to {_AUTO_MOST} engines can be shared out between two pools")
-    return [(many, int(second) - many) for many in range(1, int(second))]
+    return [(count, int(second) - count) for count in range(1, int(second))]
 
 
-def shared_flows(begin: NDArray[np.float64], sizes: NDArray[np.float64], each: float, whole_rate: float) -> NDArray:
-    """When flows of ``sizes`` [B] that ``begin`` [s] end, where all share ``whole_rate`` alike, ``each`` at most [B/s].
+def shared_flows(begin: NDArray[np.float64], sizes: NDArray[np.float64], flow_b: float, whole_rate: float) -> NDArray:
+    """When flows of ``sizes`` [B] from ``begin`` [s] on end: all share ``whole_rate``, each ``flow_b`` at most [B/s].
 
     All flows progress at one rate, so the order of their ends is that of the work they end at.
     """
@@ -113,7 +113,7 @@ def shared_flows(begin: NDArray[np.float64], sizes: NDArray[np.float64], each: f
     now = work = 0.0
     while active or upcoming < begin.size:
         coming = begin[order[upcoming]] if upcoming < begin.size else math.inf
-        rate = min(each, whole_rate / len(active)) if active else 0.0
+        rate = min(flow_b, whole_rate / len(active)) if active else 0.0
         end = now + (active[0][0] - work) / rate if active else math.inf
         if coming <= end:
             work += rate * (coming - now)
@@ -186,9 +186,9 @@ def _through(
 ) -> tuple[Requests, PassRun, tuple[float, float]]:
     """Given arrivals through both pools: the requests with their instants, what passes left, each pool's work [s]."""
     groups, count = min(GROUPS, arrive.size), arrive.size
-    many = {"groups": groups, "classes": int(classes.max()) + 1, "most": LOG_ROWS}
+    sizes = {"groups": groups, "classes": int(classes.max()) + 1, "log_rows": LOG_ROWS}
     first_pool = requests_of(arrive.copy(), prompt, np.ones(count, np.int64), hit, priority=classes)
-    one = run_passes(prefill.times, prefill.rules, first_pool, seed=seed, **many)
+    prefills = run_passes(prefill.times, prefill.rules, first_pool, seed=seed, **sizes)
     asked = requests_of(arrive, prompt, made, hit, priority=classes)
     asked.first[:] = asked.finish[:] = first_pool.first
     longer = np.flatnonzero(made > 1)
@@ -199,12 +199,12 @@ def _through(
     order = np.argsort(reached, kind="stable")
     rows = longer[order]
     second = requests_of(reached[order], prompt[rows] + 1, made[rows] - 1, prompt[rows].copy(), priority=classes[rows])
-    two = run_passes(decode.times, decode.rules, second, seed=seed, **many)
+    decodes = run_passes(decode.times, decode.rules, second, seed=seed, **sizes)
     asked.finish[rows] = second.finish
     for row, gap in zip(rows, second.first - asked.first[rows], strict=True):
         group, at = row * groups // count + groups * classes[row], gap_bin(gap)
-        two.gaps[group, at] += 1
-        two.sums[group, at] += gap
-    both = {name: getattr(one, name) + getattr(two, name) for name in _ADDED}
-    swaps = tuple(a + b for a, b in zip(one.swaps, two.swaps, strict=True))
-    return asked, replace(two, **both, swaps=swaps), (one.busy_s, two.busy_s)
+        decodes.gaps[group, at] += 1
+        decodes.sums[group, at] += gap
+    sums = {name: getattr(prefills, name) + getattr(decodes, name) for name in _ADDED}
+    swaps = tuple(a + b for a, b in zip(prefills.swaps, decodes.swaps, strict=True))
+    return asked, replace(decodes, **sums, swaps=swaps), (prefills.busy_s, decodes.busy_s)

@@ -84,15 +84,15 @@ class Scheduler:
     def __post_init__(self) -> None:
         for name in ("budget", "block", "max_seqs", "ranks", "replicas", "steps"):
             whole(name, getattr(self, name))
-        whole("balance_timeout", self.balance_timeout, least=0)
+        whole("balance_timeout", self.balance_timeout, low=0)
         for name, value in (("kv_blocks", self.kv_blocks), ("swap_blocks", self.swap_blocks)):
             if value is not None:
                 whole(name, value)
         if self.preempt not in ("recompute", "swap"):
             raise TrafficError(f"preempt is {brief(self.preempt)}; it must be recompute or swap")
-        for name, most in (("reserve", 1.0), ("prefix_hit", 1.0)):
-            if not 0.0 <= getattr(self, name) <= most:
-                raise TrafficError(f"{name} is {getattr(self, name)!r}; it must be a number from 0 to {most:g}")
+        for name, highest in (("reserve", 1.0), ("prefix_hit", 1.0)):
+            if not 0.0 <= getattr(self, name) <= highest:
+                raise TrafficError(f"{name} is {getattr(self, name)!r}; it must be a number from 0 to {highest:g}")
         if any(not 0.0 <= chance <= 1.0 for chance in self.acceptance):
             raise TrafficError(f"acceptance is {self.acceptance}; it must hold numbers from 0 to 1")
         check(self.priorities)

@@ -145,7 +145,7 @@ class ServingSweep:
         kept = [self._kept([limit]) for limit in self.space.limits]
         refused, ran = sum(self.refused.values()), int(np.isfinite(values[0]).sum())
         counts = Counts(
-            self.space.size, np.array([(~one).sum() for one in kept]), ran + refused, refused=refused,
+            self.space.size, np.array([(~inside).sum() for inside in kept]), ran + refused, refused=refused,
             kept=int(self._kept(self.space.limits).sum()), sentences=dict.fromkeys(self.refused),
         )  # fmt: skip
         cloud = numbers[order], values[:, order], np.zeros(numbers.size, np.int8)
@@ -161,27 +161,27 @@ class ServingSweep:
         choices = self.space.choices
         for at, choice in enumerate(choices):
             try:
-                own = scheduler_of(choice)
+                rules = scheduler_of(choice)
             except ScenarioError as why:
                 self._refuse(why, 1)
                 continue
-            alike = replace(own, budget=8192, max_seqs=256, kv_blocks=None, chunked=True, block=1)
-            point = (system * len(choices) + at, choice.get("clients", 1), own)
+            alike = replace(rules, budget=8192, max_seqs=256, kv_blocks=None, chunked=True, block=1)
+            point = (system * len(choices) + at, choice.get("clients", 1), rules)
             by_rules.setdefault(alike, []).append(point)
-        widest = [own for alike in by_rules.values() for _, _, own in alike]
+        widest = [rules for points in by_rules.values() for _, _, rules in points]
         if not widest:
             return
         try:
             scenario = self.space.systems.scenario(system)
-            most = Scheduler(
-                budget=max(own.budget for own in widest), max_seqs=max(own.max_seqs for own in widest), block=1,
+            envelope = Scheduler(
+                budget=max(rules.budget for rules in widest), max_seqs=max(rules.max_seqs for rules in widest), block=1,
                 acceptance=widest[0].acceptance,
             )  # fmt: skip
             if scenario.scheme == "single" and scenario.devices > 1:
                 why = f"scheme is 'single': one of {scenario.devices} devices works; replicas or tensor use them all"
                 self._refuse(why, len(choices))
                 return
-            whole = engine(scenario, most, {})
+            whole = engine(scenario, envelope, {})
         except (ScenarioError, TrafficError, Unsupported) as why:
             self._refuse(why, len(choices))
             return
@@ -196,32 +196,32 @@ class ServingSweep:
         engines = whole.scheduler.replicas * ranks
         prompt, made = float(scenario.inputs), float(scenario.outputs)
         rows = np.empty((len(points), len(POINT)))
-        for row, (_, clients, own) in zip(rows, points, strict=True):
-            tokens = min(room, own.kv_blocks * own.block if own.kv_blocks else room)
-            kept = (prompt + 0.5 * made) / (prompt + (0.5 + 0.5 * own.reserve) * made)
-            others = min(1.0, max(0.0, clients / whole.scheduler.replicas - 1.0) / max(1, ranks - 1))
-            idle = 1.0 - others if ranks > 1 else 0.0
-            row[:] = max(1.0, clients / engines), own.budget, own.max_seqs, tokens * kept, own.chunked, idle
+        for row, (_, clients, rules) in zip(rows, points, strict=True):
+            tokens = min(room, rules.kv_blocks * rules.block if rules.kv_blocks else room)
+            kept = (prompt + 0.5 * made) / (prompt + (0.5 + 0.5 * rules.reserve) * made)
+            peers_busy = min(1.0, max(0.0, clients / whole.scheduler.replicas - 1.0) / max(1, ranks - 1))
+            idle = 1.0 - peers_busy if ranks > 1 else 0.0
+            row[:] = max(1.0, clients / engines), rules.budget, rules.max_seqs, tokens * kept, rules.chunked, idle
         out, begun = np.empty((len(points), len(ANSWER))), time.perf_counter()
         makes = 1.0 + float(np.cumprod(alike.acceptance).sum())
         hit = float(min(int(alike.prefix_hit * prompt), prompt - 1))
         steady_points(0, len(points), rows, rules_of(alike, 0, 0), whole.times, prompt, made, hit, makes, out)
         self.pricing_s += time.perf_counter() - begun
-        for (number, clients, own), (rate, first, gap) in zip(points, out.tolist(), strict=True):
-            if not own.chunked and own.budget < prompt - hit:
-                self._refuse(f"budget is {own.budget}: without chunks it must take a whole prompt", 1)
+        for (number, clients, rules), (rate, first, gap) in zip(points, out.tolist(), strict=True):
+            if not rules.chunked and rules.budget < prompt - hit:
+                self._refuse(f"budget is {rules.budget}: without chunks it must take a whole prompt", 1)
                 continue
-            least, most = -(-(scenario.inputs + scenario.outputs) // own.block), room // own.block
-            if own.kv_blocks is not None and not least <= own.kv_blocks <= most:
-                why = f"a request needs {least:,} of {own.block} tokens, the devices have room for {most:,}"
-                self._refuse(f"kv_blocks is {own.kv_blocks:,}: {why}", 1)
+            need, fit = -(-(scenario.inputs + scenario.outputs) // rules.block), room // rules.block
+            if rules.kv_blocks is not None and not need <= rules.kv_blocks <= fit:
+                why = f"a request needs {need:,} of {rules.block} tokens, the devices have room for {fit:,}"
+                self._refuse(f"kv_blocks is {rules.kv_blocks:,}: {why}", 1)
                 continue
             used = min(engines, clients)
             tokens = used * rate * made / whole.devices
             self.figures.append([used * rate, first, gap, tokens, 1.0 / gap if gap > 0 else np.nan])
             self.numbers.append(number)
             self.simulated.append(False)
-            self._runs.append((whole, own, clients))
+            self._runs.append((whole, rules, clients))
 
     def settle(self, seed: int, cancelled: Callable[[], bool]) -> None:
         """Runs the front's points through the calendar until all of them are."""
@@ -250,10 +250,10 @@ class ServingSweep:
 
     def _simulate(self, at: int, seed: int) -> None:
         """Runs one point through the calendar in place of its closed form."""
-        whole, own, clients = self._runs[at]
-        room = (whole.scheduler.kv_blocks or 2**40) // own.block
-        blocks = min(room, own.kv_blocks or room)
-        rules = replace(own, kv_blocks=blocks, replicas=whole.scheduler.replicas, ranks=whole.scheduler.ranks)
+        whole, choice, clients = self._runs[at]
+        room = (whole.scheduler.kv_blocks or 2**40) // choice.block
+        blocks = min(room, choice.kv_blocks or room)
+        rules = replace(choice, kv_blocks=blocks, replicas=whole.scheduler.replicas, ranks=whole.scheduler.ranks)
         self.simulated[at] = True
         try:
             point = replace(whole, scheduler=rules).at(ClosedLoop(clients), seed=seed)
@@ -288,10 +288,10 @@ def serving_sweep(
     if isinstance(source, Mapping):
         plain = space_of(source)
         source = OperatingSpace(plain.base, plain.axes, limits=plain.limits)
-    points, many = ServingSweep(source), len(source.choices)
+    points, count = ServingSweep(source), len(source.choices)
     for system in itertools.takewhile(lambda _: not cancelled(), range(source.systems.size)):
         points.price(system)
-        progress((system + 1) * many, source.size)
+        progress((system + 1) * count, source.size)
     if not points.numbers and not cancelled():
         raise TrafficError(f"no operating point can run: {next(iter(points.refused), 'there is none')}")
     points.settle(seed, cancelled)
@@ -308,16 +308,16 @@ def varied(
     """
     for values in itertools.product(*axes.values()):
         settings = dict(zip(axes, values, strict=True))
-        own, rules = scenario, scheduler
+        choice, rules = scenario, scheduler
         for path, value in settings.items():
             name = path.removeprefix(HEAD)
             if name == path:
-                own = apply(own, path, value)
+                choice = apply(choice, path, value)
             elif name in ("clients", "policy") or name not in LEVERS:
                 raise TrafficError(f"axis {path[:60]}: serving has {', '.join(list(LEVERS)[2:])} here")
             else:
                 rules = _with(rules, {name: value})
-        yield settings, own, rules
+        yield settings, choice, rules
 
 
 def scheduler_of(choice: Mapping[str, Any]) -> Scheduler:

@@ -72,7 +72,7 @@ class RequestFile:
         """
         inputs = self.inputs.values
         hits = np.zeros(inputs.size, np.int64)
-        most = math.inf if blocks is None else blocks * block // HASHED
+        room = math.inf if blocks is None else blocks * block // HASHED
         caches: list[OrderedDict[int, None]] = [OrderedDict() for _ in range(replicas)]
         for i, hashes in enumerate(self.hashes or ()):
             cache = caches[i % replicas]
@@ -80,7 +80,7 @@ class RequestFile:
             for key in hashes:
                 cache[key] = None
                 cache.move_to_end(key)
-            while len(cache) > most:
+            while len(cache) > room:
                 cache.popitem(last=False)
         return np.minimum(HASHED * hits, inputs) // block * block
 
@@ -200,8 +200,8 @@ def _read(columns: dict[str, list[Any]], line: int, row: dict[str, Any], needed:
         if row.keys().isdisjoint(names):
             raise _broken(line, f"it has fields {brief(list(row), 80)}; one of {', '.join(names)} is needed")
     for column, name in {_COLUMNS[name]: name for name in row if name in _COLUMNS}.items():
-        cell, least = row[name], int(column != _PRIORITY)
-        value = _seconds(line, name, cell) if column == _TIME else _length(line, name, cell, least)
+        cell, low = row[name], int(column != _PRIORITY)
+        value = _seconds(line, name, cell) if column == _TIME else _length(line, name, cell, low)
         _add(columns[column], line, name, value, cell)
     hashes = row.get(_HASHES)
     if hashes is not None:
@@ -210,13 +210,13 @@ def _read(columns: dict[str, list[Any]], line: int, row: dict[str, Any], needed:
         columns[_HASHES].append(hashes)
 
 
-def _length(line: int, name: str, value: Any, least: int = 1) -> int:
+def _length(line: int, name: str, value: Any, low: int = 1) -> int:
     try:
         length = float(value)
-        if isinstance(value, bool) or not least <= length <= SIZE_MOST or length != int(length):
+        if isinstance(value, bool) or not low <= length <= SIZE_MOST or length != int(length):
             raise ValueError
     except (TypeError, ValueError):
-        allowed = f"a whole number from {least} to {SIZE_MOST}"
+        allowed = f"a whole number from {low} to {SIZE_MOST}"
         raise _broken(line, f"{name} is {brief(value)}; it must be {allowed}") from None
     return int(length)
 

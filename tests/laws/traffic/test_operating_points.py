@@ -70,7 +70,7 @@ def test_no_policy_is_said_to_wait_for_a_cache_or_seats_that_are_free(policy: st
 def test_the_most_an_engine_carries_keeps_the_limits_and_a_tenth_more_does_not(load: ClosedLoop | Poisson) -> None:
     limits = {"ttft_s": 0.5, "tpot_s": 0.03}
     subject = of_given(Scheduler(kv_blocks=16384), limits=limits)
-    most = subject.most(load)
+    most = subject.highest(load)
     assert most.level is not None
     assert most.point.missed(limits) == []
     more = math.ceil(1.1 * most.level) if isinstance(load, ClosedLoop) else 1.1 * most.level
@@ -79,7 +79,7 @@ def test_the_most_an_engine_carries_keeps_the_limits_and_a_tenth_more_does_not(l
 
 
 def test_limits_that_nothing_keeps_are_said_with_the_figure_that_misses() -> None:
-    most = of_given(Scheduler(kv_blocks=16384), limits={"tpot_s": 1e-4}).most(ClosedLoop(8))
+    most = of_given(Scheduler(kv_blocks=16384), limits={"tpot_s": 1e-4}).highest(ClosedLoop(8))
     assert most.level is None
     assert "No load keeps the limits: at the lowest tpot p50 is" in most.message
 
@@ -136,7 +136,7 @@ def test_a_prompt_on_one_rank_is_not_billed_to_all() -> None:
     for ranks in (8, 16):
         ways = {"devices": ranks, "attention_dp": ranks, "expert_parallel": ranks}
         scenario = default_scenario("h200-sxm", "qwen3-30b-a3b", devices=ranks, inputs=1024, outputs=64).with_(**ways)
-        carried = engine(scenario, POLICIES["vllm"], {"ttft:p99": 1.0, "tpot:p50": 0.03}).most(Poisson(1.0))
+        carried = engine(scenario, POLICIES["vllm"], {"ttft:p99": 1.0, "tpot:p50": 0.03}).highest(Poisson(1.0))
         assert carried.qps > 0.6 * carried.capacity_qps
 
 
@@ -144,7 +144,7 @@ def test_clients_that_think_and_begin_apart_are_more() -> None:
     """Beginning together, the first requests of all clients are the p99 of every run, however long they think after."""
     subject = of_given(Scheduler(), limits={"ttft_s": 0.5})
     busy, stampede, idle = (
-        subject.most(ClosedLoop(1, *each, True)) for each in ((0.0, 0.0), (60.0, 0.0), (60.0, 60.0))
+        subject.highest(ClosedLoop(1, *each, True)) for each in ((0.0, 0.0), (60.0, 0.0), (60.0, 60.0))
     )
     assert idle.level > 20 * max(busy.level, stampede.level)
     report = subject.at(ClosedLoop(64)).report
