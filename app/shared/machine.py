@@ -13,7 +13,7 @@ from app.shared.figures.report import Share, shares
 from app.shared.figures.style import INK, NEUTRAL, PALETTE, Figure, names_axis, span, style
 from engine.analyses.machine import Generation, MachineReport, generations
 from engine.analyses.machine import machine as machine_of
-from engine.devices.common.instruction_set import SAME
+from engine.devices.common.instruction_set import TIE
 from engine.scenario.formats import LABELS
 from hardware_specs.schema import Device
 
@@ -62,7 +62,7 @@ def _tiles(machine: MachineReport) -> None:
         return
     side, lanes = tiles.best
     time = tiles.seconds[tiles.rows.index(side)][tiles.columns.index(lanes)]
-    answer = f"{side} × {lanes} is as fast as any within {fmt.percent(SAME)}, {fmt.seconds(time)}"
+    answer = f"{side} × {lanes} is as fast as any within {fmt.percent(TIE)}, {fmt.seconds(time)}"
     answer += ", with the fewest DSP slices (ring: it, star: now)"
     scale = fmt.scale((v for row in tiles.seconds for v in row), "s")
     best = (tiles.rows.index(side), tiles.columns.index(lanes))

@@ -13,7 +13,7 @@ from engine.scenario import Scenario, ScenarioError
 from engine.traffic.closed_forms import Law, mdc
 from engine.traffic.scenario_load import service_table
 
-MOST = 100_000  # devices of a pool: as many as the datacenter's network reaches
+MAX_DEVICES = 100_000  # devices of a pool: as many as the datacenter's network reaches
 _FULL = 0.999  # of a pool's rate: at all of it the queue never ends
 
 
@@ -79,8 +79,8 @@ def _pool(scenario: Scenario, devices: int) -> _Pool:
     if scenario.scheme == "replicas":
         scenario = scenario.with_(scheme="single", devices=1)
     size = scenario.devices
-    if not size <= devices <= MOST:
-        raise ScenarioError(f"devices of the pool is {devices}: {size} to {MOST:,} is allowed")
+    if not size <= devices <= MAX_DEVICES:
+        raise ScenarioError(f"devices of the pool is {devices}: {size} to {MAX_DEVICES:,} is allowed")
     report = evaluate(scenario)
     if not report.fits:
         raise ScenarioError(report.problems[0] if report.problems else "The workload does not fit the system.")

@@ -10,7 +10,7 @@ from engine.analyses.microservice import Client
 from engine.analyses.microservice import microservice as serve
 from engine.cli.command import Answer
 from engine.cli.scenario import scenario_in
-from engine.devices.common.instruction_set import SAME
+from engine.devices.common.instruction_set import TIE
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.sentences import amount, percent
 from entries.files import read_bytes
@@ -27,7 +27,7 @@ def machine(args: argparse.Namespace) -> Answer:
         (down, across), (side, lanes) = facts.tiles.knobs, facts.tiles.best
         sentences.append(
             f"of latencies by {down} and {across}: best {side} x {lanes}, fewest DSP slices, "
-            f"{facts.tiles.best_slices:,.0f}, within {SAME:.1%} of the fastest"
+            f"{facts.tiles.best_slices:,.0f}, within {TIE:.1%} of the fastest"
         )
     return asdict(facts), sentences
 

@@ -20,7 +20,7 @@ from hardware_specs.schema import Device
 from model_zoo.ops import Graph
 
 FILE = Path(__file__).resolve().parent / "bands.json"
-LEAST = 5  # independent sources below which there is no evidence
+MIN_SOURCES = 5  # independent sources below which there is no evidence
 LONG = 16384  # tokens of prompt and answer from which a context is long
 MATTERS = 0.01  # relative change of latency or rate from which what-ifs matter
 _FAR = math.log(2.0)  # of what-ifs: beyond it the part is another one
@@ -147,7 +147,7 @@ def _device_band(cell_name: str, device: Device, scenario: Scenario, what_ifs: s
     none = replace(none, count=cell["rows"], **{name: cell.get(name, 0) for name in rows}, **coverage)
     if cell["log_width"] is None:
         sources = f"{cell['sources']} independent source{'s measured' if cell['sources'] != 1 else ' measured'}"
-        return replace(none, why=f"only {sources} {words}; {LEAST} are needed")
+        return replace(none, why=f"only {sources} {words}; {MIN_SOURCES} are needed")
     if device.lineage not in cell["lineages"]:
         return replace(none, why=f"no part of {device.lineage} was measured in {words}")
     outside = _outside(cell, device, scenario, what_ifs)

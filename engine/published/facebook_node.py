@@ -23,13 +23,13 @@ from model_zoo.catalog import default_zoo
 from model_zoo.ops import Op
 
 NODE, CARD = "fb-node", "fb-card"
-MORE, LESS = "dlrm-more-complex", "dlrm-less-complex"
+COMPLEX, SIMPLE = "dlrm-more-complex", "dlrm-less-complex"
 RESNEXT, REGNET, FBNET = "resnext101-32x4d", "regnety-128gf", "fbnetv3-detection"
 RESNEXT3D, XLMR = "resnext3d-101", "xlm-r-large"
 
 
 def _node() -> Scenario:
-    return default_scenario(NODE, MORE)
+    return default_scenario(NODE, COMPLEX)
 
 
 # --- the node: sums of its parts -------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def shares(workload: str) -> dict[str, float]:
     Core time counts an operator by the cores of its partition, on every card that runs it; on one card with all
     cores it is plain time. What the host runs is left out.
     """
-    times = _times(default_scenario(NODE if workload == MORE else CARD, workload))
+    times = _times(default_scenario(NODE if workload == COMPLEX else CARD, workload))
     seconds_by_label: dict[str, float] = defaultdict(float)
     for stage in times.priced:
         for run in stage.runs:
@@ -192,8 +192,8 @@ VALUES: Mapping[str, Callable[..., Any]] = {
     "FB-009": _power,
     "FB-010": lambda: tuple(p / _power() for p in _peak("int8")),
     "FB-015": _mean_gain,
-    "FB-020": lambda: _intensity(LESS, 48),
-    "FB-025": lambda: _intensity(MORE, 48),
+    "FB-020": lambda: _intensity(SIMPLE, 48),
+    "FB-025": lambda: _intensity(COMPLEX, 48),
     "FB-030": lambda: _flops(RESNEXT) / _weights(RESNEXT),
     "FB-035": lambda: _flops(REGNET) / _weights(REGNET),
     "FB-051": lambda: tuple(_flops(XLMR, 1, n) / _weights(XLMR) / 2 for n in (20, 70)),
@@ -204,8 +204,8 @@ VALUES: Mapping[str, Callable[..., Any]] = {
     "FB-079": _balanced_gain,
     "FB-080": lambda: saved_on_pcie(_node(), True),
     "FB-088": _resident_gain,
-    **_table(90, MORE, "FC", "SLS", "BatchMatMul", "Transpose", "Quantize", "Dequantize"),
-    "FB-095": lambda: shares(MORE)["Dequantize"],
+    **_table(90, COMPLEX, "FC", "SLS", "BatchMatMul", "Transpose", "Quantize", "Dequantize"),
+    "FB-095": lambda: shares(COMPLEX)["Dequantize"],
     **_table(97, RESNEXT, "ChannelwiseQuantizedConv", "Add", "ConvertTo", "Quantize", "AdaptiveAvgPool"),
     **_table(103, FBNET, "ChannelwiseQuantizedConv", "Fused Conv_Add", "ROIAlign", "ConvertTo", "Quantize"),
     **_table(109, REGNET, "ChannelwiseQuantizedConv", "Tile", "AdaptiveAvgPool", "Add", "Mul"),

@@ -14,7 +14,7 @@ from engine.devices.common.setting import Rule
 from engine.published.prediction import Prediction
 
 DEPENDENCE = Path(__file__).resolve().parent / "dependence.json"
-LEAST = 0.01
+THRESHOLD = 0.01
 """Relative change of a prediction from which it depends on a constant that is halved or doubled. [-]"""
 _ONE_SIDED = ("upper_bound", "lower_bound", "order")
 
@@ -43,6 +43,6 @@ def kind_of(tolerance: Any, prediction: Prediction, moves: Mapping[str, float]) 
         return "bound"
     if moves["times"] or moves["model"]:
         return "timing"
-    if moves["catalog"] > LEAST:
+    if moves["catalog"] > THRESHOLD:
         return "input"
-    return "count" if moves["zoo"] > LEAST else "identity"
+    return "count" if moves["zoo"] > THRESHOLD else "identity"

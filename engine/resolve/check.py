@@ -15,7 +15,7 @@ from engine.scenario.fields import BY_FAMILY
 from hardware_specs.schema import Device, System
 from model_zoo.ops import Graph
 
-MOST = 1024
+MAX_DEVICES = 1024
 """Devices of whole nodes that a system with links between nodes may be."""
 
 
@@ -49,9 +49,9 @@ def _check_count(scenario: Scenario, system: System) -> None:
     node = next((use.joins for use in system.links if use.joins), None)
     scalable = bool(node) and any(use.role == "scale-out" for use in system.links)
     if scenario.devices not in counts and not (
-        scalable and scenario.devices % (node or 1) == 0 and scenario.devices <= MOST
+        scalable and scenario.devices % (node or 1) == 0 and scenario.devices <= MAX_DEVICES
     ):
-        also = f" or a multiple of {node} up to {MOST:,}" if scalable else ""
+        also = f" or a multiple of {node} up to {MAX_DEVICES:,}" if scalable else ""
         raise ScenarioError(f"devices is {scenario.devices}: {system.name} offers {', '.join(map(str, counts))}{also}")
 
 

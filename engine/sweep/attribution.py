@@ -16,7 +16,7 @@ from engine.scenario import Scenario, ScenarioError
 from engine.scenario.fields import BY_FAMILY, GROUPS
 from engine.sweep.goals import figure_named
 
-_BOTH = "workload and hardware"  # one change where neither system runs the other's workload
+_JOINT = "workload and hardware"  # one change where neither system runs the other's workload
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Attribution:
 def _between(base: Scenario, target: Scenario, groups: frozenset[str]) -> Report:
     """The base with some groups of the other. What the resulting pair does not offer comes from the other scenario,
     then from the base, then from the pair's defaults, so that every mixture is a scenario that can run."""
-    groups |= {"workload", "hardware"} if _BOTH in groups else set()
+    groups |= {"workload", "hardware"} if _JOINT in groups else set()
     source = {field: (target if group in groups else base) for group, fields in GROUPS.items() for field in fields}
     fields = {field: getattr(s, field) for field, s in source.items()}
     blend = base.with_(**fields)
@@ -103,7 +103,7 @@ def attribute(base: Scenario, target: Scenario, figure: str = "latency_s") -> At
     groups = [g for g, fields in GROUPS.items() if any(getattr(base, f) != getattr(target, f) for f in fields)]
     apart = ((base.system, target.workload), (target.system, base.workload))
     if any(why_not(system, workload) for system, workload in apart):
-        groups = [_BOTH, *(g for g in groups if g not in ("workload", "hardware"))]
+        groups = [_JOINT, *(g for g in groups if g not in ("workload", "hardware"))]
     values: dict[frozenset[str], Fraction] = {}
     for size in range(len(groups) + 1):
         for subset in combinations(groups, size):

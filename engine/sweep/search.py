@@ -25,7 +25,7 @@ POPULATION = 100
 _IDLE = 10  # generations without a design that is new, after which a population starts afresh
 _UNABLE = 1e6  # by how much a refused design misses its limits; any excess of one that runs is less
 _UNFIT = 1e3  # the same of one that does not fit
-_MANY = 100  # designs of one structure, from which its tables are cheaper than one at a time
+_TABLE_FROM = 100  # designs of one structure, from which its tables are cheaper than one at a time
 _TABLED = 4096  # values of its axes, or batches and lengths together, beyond which they are not
 _SETUP_S = 3.0  # that tables of one structure may take
 
@@ -107,7 +107,7 @@ class Figures:
         """The tables that price a design; None where too few have asked for them."""
         key = tuple(number // self.space.strides[i] % len(self.space.axes[i]) for i in self._fixed)
         self._requests[key] += 1
-        if self._small and self._requests[key] == _MANY:
+        if self._small and self._requests[key] == _TABLE_FROM:
             self._until = time.monotonic() + _SETUP_S
             try:
                 digits = tuple(zip(self._fixed, key, strict=True))

@@ -75,7 +75,7 @@ def closed_loop(
     whole_e2e = figures(e2e[inside])
     assert whole_e2e is not None
     rate = int(answered.sum()) / span
-    most = limits.get("e2e_s", math.inf)
+    limit_s = limits.get("e2e_s", math.inf)
     return LoopReport(
         requests=requests,
         duration_s=span,
@@ -83,7 +83,7 @@ def closed_loop(
         first_wave_e2e=figures((raw.finish - arrive)[first & answered]),
         steady_e2e=figures((raw.finish - arrive)[~first & answered]),
         requests_per_s=rate,
-        goodput_per_s=int((e2e[inside] <= most).sum()) / span if limits else None,
+        goodput_per_s=int((e2e[inside] <= limit_s).sum()) / span if limits else None,
         dropped=1.0 - float(answered.mean()),
         use={name: seconds / span for name, seconds in raw.busy.items()},
         identity_s=clients / rate - load.think_s,

@@ -15,7 +15,7 @@ _SATURATION_LAUNCHES = 64  # full rounds of launches a saturated run must see
 _DECODER_REQUESTS = 2_000
 _DECODER_ROUNDS = 8
 _NAMES_LIMIT = 0.90  # a resource this busy while its servers are saturated gets the blame
-_ONE = Fixed(1)
+_UNIT = Fixed(1)
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Capacity:
 
 
 def capacity(
-    system: TandemQueue | DecoderServer, sizes: Sizes = _ONE, outputs: Sizes = _ONE, seed: int = 0
+    system: TandemQueue | DecoderServer, sizes: Sizes = _UNIT, outputs: Sizes = _UNIT, seed: int = 0
 ) -> Capacity:
     """Highest load with a steady state, and what limits it.
 

@@ -24,7 +24,7 @@ WARMUP = 0.10  # share of each replication that is discarded
 _TICK = 2.0**-52  # of a clock that shows 1
 _EXACT = 1e-3  # largest rounding of a time over the time a request takes of the capacity
 _MOST_REQUESTS = 200_000_000  # their latencies are held until the quantiles are read
-_ONE = Fixed(1)
+_UNIT = Fixed(1)
 _NOBODY = Estimate(0.0, 0.0, 0.0)  # is turned away
 _LITTLE_EDGE = 4.0  # stays at the edges of the window by which Little's two sides may differ, per replication
 
@@ -85,8 +85,8 @@ def simulate(
     system: TandemQueue | DecoderServer,
     arrivals: Arrivals,
     *,
-    sizes: Sizes = _ONE,
-    outputs: Sizes = _ONE,
+    sizes: Sizes = _UNIT,
+    outputs: Sizes = _UNIT,
     requests: int = 200_000,
     replications: int = 16,
     most: int | None = None,
@@ -298,8 +298,8 @@ def latency_curve(
     system: TandemQueue | DecoderServer,
     arrivals: Arrivals,
     *,
-    sizes: Sizes = _ONE,
-    outputs: Sizes = _ONE,
+    sizes: Sizes = _UNIT,
+    outputs: Sizes = _UNIT,
     points: int = 20,
     low: float = 0.01,
     high: float = 0.97,

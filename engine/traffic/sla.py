@@ -20,7 +20,7 @@ from engine.traffic.sizes import Fixed, Sizes
 from hardware_specs.quantity import SpecError, parse
 
 _METRICS = ("mean", "p50", "p95", "p99")
-_ONE = Fixed(1)
+_UNIT = Fixed(1)
 _BRACKET_POINTS = 12  # loads scanned first: a tail need not grow with load (a batching timeout shrinks with it)
 _SATURATED = 0.95  # carried load over capacity from which the busiest resource is the limit, not the queue
 _STEPS_MAX = 40
@@ -104,8 +104,8 @@ def max_qps(
     sla: Sla,
     arrivals: Arrivals,
     *,
-    sizes: Sizes = _ONE,
-    outputs: Sizes = _ONE,
+    sizes: Sizes = _UNIT,
+    outputs: Sizes = _UNIT,
     requests: int = 200_000,
     precision: float = 0.002,
     seed: int = 0,

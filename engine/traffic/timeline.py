@@ -11,7 +11,7 @@ from engine.traffic.runs import SIZE_STREAM, run_stations
 from engine.traffic.service import whole
 from engine.traffic.sizes import Fixed, Sizes
 
-_ONE = Fixed(1)
+_UNIT = Fixed(1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ def timeline(
     system: TandemQueue,
     arrivals: Arrivals,
     *,
-    sizes: Sizes = _ONE,
+    sizes: Sizes = _UNIT,
     after: int = 2_000,
     show: int = 200,
     seed: int = 0,

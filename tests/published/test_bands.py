@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from engine.cost import error_bands
-from engine.cost.error_bands import BANDED, FILE, LEAST, ErrorBand, spoken, told, widest
+from engine.cost.error_bands import BANDED, FILE, MIN_SOURCES, ErrorBand, spoken, told, widest
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
@@ -55,7 +55,7 @@ def test_a_source_counts_once_whatever_its_rows(rows: list[Residual]) -> None:
 
 def test_a_band_needs_five_independent_sources(rows: list[Residual]) -> None:
     for cell, found in KNOWN["cells"].items():
-        assert (found["log_width"] is None) == (found["sources"] < LEAST), cell
+        assert (found["log_width"] is None) == (found["sources"] < MIN_SOURCES), cell
     few = [replace(row, publication="one", part="one") for row in rows]
     assert all(found["log_width"] is None for found in bands(few)["cells"].values())
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from engine.cost.error_bands import LEAST
+from engine.cost.error_bands import MIN_SOURCES
 
 LEVEL = 0.9
 _OUTSIDE = 1.05  # a part that was not measured has a band at least so much wider
@@ -73,7 +73,7 @@ def _quantile(scored: Sequence[tuple[float, Residual]], group: Callable[[Residua
     """Quantile of scores: every group weighs the same, and so does each of its cells within it.
 
     By Hazen's position, (k - 1/2) of n, which holds the level on average where split conformal's k of n + 1 holds it at
-    least; a 90% quantile then exists from five groups on (`LEAST`). Infinite for fewer.
+    least; a 90% quantile then exists from five groups on (`MIN_SOURCES`). Infinite for fewer.
     """
     rows = Counter((group(row), row.cell) for _, row in scored)
     cells = Counter(name for name, _ in rows)
@@ -104,7 +104,7 @@ def evident(rows: Sequence[Residual]) -> list[Residual]:
     sources: dict[str, set[tuple[str, str]]] = {}
     for row in rows:
         sources.setdefault(row.cell, set()).add(row.source)
-    return [row for row in rows if len(sources[row.cell]) >= LEAST]
+    return [row for row in rows if len(sources[row.cell]) >= MIN_SOURCES]
 
 
 def bands(rows: Sequence[Residual]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from engine.devices import FAMILIES, family
 from engine.devices.common.contract import DeviceFamily, PhaseCost
 from engine.devices.common.job import Job
-from engine.published.kinds import LEAST, moves
+from engine.published.kinds import THRESHOLD, moves
 from engine.published.prediction import Prediction, value_of
 from hardware_specs.catalog import default_catalog
 from hardware_specs.quantity import Quantity
@@ -400,6 +400,6 @@ def dependence(given: Mapping[str, Prediction], ids: Iterable[str] | None = None
         changed = moved(given, read, how)
         document[name] = {
             "claims": list(claims),
-            "moves": {id: _kept(change) for id, change in sorted(changed.items()) if change > LEAST},
+            "moves": {id: _kept(change) for id, change in sorted(changed.items()) if change > THRESHOLD},
         }
     return {"constants": document, "predictions": moves}

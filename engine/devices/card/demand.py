@@ -38,7 +38,7 @@ F = places(
 """What the demand reads of a mapping: a record's fields; behind them so many of each operator that looks up, then the
 supply."""
 LOOKUPS = len(F)
-ROW_CYCLES, MOST, SINGLE_ROW, LINE, BEYOND_SHARE, BEYOND_LINE, PER_LOOKUP = range(7)
+ROW_CYCLES, MOST_CYCLES, SINGLE_ROW, LINE, BEYOND_SHARE, BEYOND_LINE, PER_LOOKUP = range(7)
 
 LARGE_WINDOW = 49.0  # pixels: windows up to 7 x 7 had kernels of their own before
 
@@ -343,7 +343,7 @@ def look_up(table, lookups, lists, size, rec, bags):
             int(rec[F.aware] * (1.0 + rec[F.ranked])),
             int(rec[F.ways]),
             int(rec[F.cores]),
-            fields[MOST],
+            fields[MOST_CYCLES],
             fields[ROW_CYCLES],
             rec[F.list_cycles],
             fields[SINGLE_ROW],

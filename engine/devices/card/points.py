@@ -18,7 +18,7 @@ from engine.devices.common.job import Job
 from engine.kernels.ir.doubles import LANES
 from engine.kernels.jit import body_of, kernel
 
-_FEW = 32  # designs up to which what only many need is not compiled
+_SMALL = 32  # designs up to which what only many need is not compiled
 
 
 @kernel
@@ -89,7 +89,7 @@ def _fill(
     (table, traits, waits, needs, *lists), (demand, sides, room), n = tables, rooms, sizes.shape[1]
     designs = np.repeat(record[0][:, None], n, axis=1)
     designs[record[1]] = record[2]
-    mapping, small = len(designs) - len(S), n <= _FEW
+    mapping, small = len(designs) - len(S), n <= _SMALL
     search = True if (designs[F.search] > 0.0).any() else None  # else not compiled
     read = np.concatenate([sizes, designs[:mapping]])
     ends = np.append(np.flatnonzero((read[:, 1:] != read[:, :-1]).any(axis=0)) + 1, n)

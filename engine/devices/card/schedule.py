@@ -19,7 +19,7 @@ import numpy as np
 
 from engine.devices.card import demand as D
 from engine.devices.card.supply import S
-from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, loads, smaller, spread, store
+from engine.kernels.ir.doubles import FULL, LANES, above, at_least, chosen, larger, load, loads, smaller, spread, store
 from engine.kernels.jit import kernel
 
 PIECE, FAR, START, WALL, RANK, WORK, SHARE, PART, BEGIN, END, ROOM = range(11)  # rows of the room for a schedule
@@ -107,7 +107,7 @@ def _by_rank(low, high, rank, lane, order):
 @kernel
 def _same_order(low, high, rank, order):
     """Mask of the points that take their ops in that order."""
-    mask = ALL
+    mask = FULL
     for at in range(low, high - 1):
         i, j = order[at], order[at + 1]
         a, b = load(rank, i * LANES), load(rank, j * LANES)
@@ -194,7 +194,7 @@ def _by_time(low, high, marks, lane, events):
 @kernel
 def _same_time(low, high, marks, events):
     """Mask of the points where begins and ends follow each other in that order."""
-    mask = ALL
+    mask = FULL
     for at in range(2 * low, 2 * high - 1):
         mask &= at_least(load(marks, events[at + 1] * LANES), load(marks, events[at] * LANES))
     return mask
@@ -358,7 +358,7 @@ def supply_block(lo, hi, demands, first, needs, cores, sort, supply, totals, roo
                 high += 1
             if sort:
                 _ranks(low, high, piece, far, first, needs, rank)
-            pending = ALL
+            pending = FULL
             while pending != 0:
                 mask, lane = pending, _lowest(pending)
                 if sort:
@@ -368,7 +368,7 @@ def supply_block(lo, hi, demands, first, needs, cores, sort, supply, totals, roo
                     low, high, order, mask, demand, piece, far, first, needs, cores, sort, marks, work, free, makespan
                 )
                 pending &= ~mask
-            pending = ALL
+            pending = FULL
             while pending != 0:
                 lane = _lowest(pending)
                 _by_time(low, high, marks, lane, events)

@@ -8,7 +8,7 @@ from weakref import finalize
 
 from engine.devices.common.column import NotAlike
 
-_MOST = 2048
+_CAPACITY = 2048
 
 
 def remembered(key: Callable[[Any], Hashable]) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
@@ -29,7 +29,7 @@ def remembered(key: Callable[[Any], Hashable]) -> Callable[[Callable[[Any], Any]
             except NotAlike:
                 return work(subject)
             if hit is None:
-                if len(cache) >= _MOST:
+                if len(cache) >= _CAPACITY:
                     cache.clear()
                 hit = cache[at] = work(subject), None if key is id else subject
                 if key is id:

@@ -42,7 +42,7 @@ FORMAT = (
     "beyond",  # bytes a second of each device's way to other nodes
     "beyond_hop",  # and one step of its ring [s]
 )
-WIRE, SHARED, ADDS, START, HOP, SHARE, MOST, ROOM, RING_START, RING_HOP, RING_SHARE = range(11)
+WIRE, SHARED, ADDS, START, HOP, SHARE, MAX_BYTES, ROOM, RING_START, RING_HOP, RING_SHARE = range(11)
 JOINS, BEYOND, BEYOND_HOP = range(11, len(FORMAT))
 ALONE = (np.inf, np.inf, 0.0)  # the last three where a wire joins all there are
 
@@ -107,7 +107,7 @@ def collective_seconds(op, gpus, size, form):
     contention = form[SHARED] > 0.0 and gpus > 2.0
     rate = form[WIRE] / (gpus if contention else 1.0)
     room = form[ROOM] * (2.0 if gpus <= 2.0 else 1.0)
-    if op != ALL_REDUCE or nodes > 1.0 or contention or size > form[MOST] or size * gpus > room:
+    if op != ALL_REDUCE or nodes > 1.0 or contention or size > form[MAX_BYTES] or size * gpus > room:
         seconds, bytes_out = _ring(op, gpus, nodes, size, rate * form[RING_SHARE], form)
         return form[RING_START] + seconds, bytes_out
     once, twice = (gpus - 1.0) * size, 2.0 * (gpus - 1.0) / gpus * size

@@ -20,7 +20,7 @@ import numpy as np
 _WHOLE = 1 << 53  # integers up to here are doubles
 _TOGETHER = 1 << 22  # values of a column
 _DIVIDES = (operator.truediv, operator.floordiv)
-_SAME = {operator.add: 0.0, operator.sub: 0.0, operator.mul: 1.0, operator.truediv: 1.0}  # what changes no number
+_NEUTRAL = {operator.add: 0.0, operator.sub: 0.0, operator.mul: 1.0, operator.truediv: 1.0}  # what changes no number
 
 
 class NotAlike(Exception):
@@ -57,7 +57,7 @@ def _alike(values: np.ndarray) -> Any:
 
 def _arithmetic(of: Callable[[Any, Any], Any], reverse: bool) -> Callable[[Column, Any], Any]:
     divides, times = of in _DIVIDES, of is operator.mul
-    neutral = _SAME.get(of) if not reverse or of in (operator.add, operator.mul) else None
+    neutral = _NEUTRAL.get(of) if not reverse or of in (operator.add, operator.mul) else None
 
     def result_of(self: Column, operand: Any) -> Any:
         if isinstance(operand, np.ndarray):

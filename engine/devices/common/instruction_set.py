@@ -208,7 +208,7 @@ class Density:
     flops_per_s: float
 
 
-SAME = 0.002
+TIE = 0.002
 """Relative difference in the time of a request below which a tile's slices decide: what whole cycles of instructions
 make."""
 

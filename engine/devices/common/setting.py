@@ -87,8 +87,8 @@ class Knob:
     def range_text(self) -> str:
         """What it may be, in words."""
         first, last = self.limits or (self.values[0], self.values[-1])
-        every = self.limits is not None or len(self.values) == last - first + 1 > 2
-        return f"{first} to {last}" if every else ", ".join(map(str, self.values))
+        is_range = self.limits is not None or len(self.values) == last - first + 1 > 2
+        return f"{first} to {last}" if is_range else ", ".join(map(str, self.values))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from engine.devices.cpu.share import R, cycle_share, on_threads, tiled_gain
 from engine.devices.cpu.share import field_of as _of
 from engine.devices.cpu.streams import OVERHEAD, ROOF, WIDTH, row_sum, side_by_side, wait_for_others
 from engine.kernels.ir.doubles import (
-    ALL,
+    FULL,
     LANES,
     above,
     at_least,
@@ -60,12 +60,12 @@ def _price_designs(rows, table, flags, size, ways, rec, room, out):
                 fewer = 2.0 ** (np.ceil(np.log2(threads[lane])) - 1.0)
                 threads[lane] = alone if alone < threads[lane] else fewer
         for j in rows:
-            final[j] |= ALL & ~active
+            final[j] |= FULL & ~active
         on_threads(threads, rec, part)
         _price_ops(rows, table, flags, size, ways, part, final, trial)
         active = 0
         for j in rows:
-            if final[j] == ALL:
+            if final[j] == FULL:
                 continue
             best, time = row_sum(out, j, OVERHEAD + 1), row_sum(trial, j, OVERHEAD + 1)
             faster = above(best, time) & ~final[j]
@@ -73,7 +73,7 @@ def _price_designs(rows, table, flags, size, ways, rec, room, out):
                 at = (j * WIDTH + r) * LANES
                 store(out, at, chosen(faster, load(trial, at), load(out, at)))
             final[j] |= at_least(row_sum(trial, j, OVERHEAD), best)
-            active |= ALL & ~final[j]
+            active |= FULL & ~final[j]
         active &= above(load(threads, 0), 1.0)
     if rec[R.inter_op * LANES] > 1.0:
         side_by_side(rows, flags, int(rec[R.inter_op * LANES]), out)
@@ -95,7 +95,7 @@ def _price_ops(rows, table, flags, size, ways, rec, final, out):
     shared_rate, private_rate, dram = _of(rec, R.shared_rate), _of(rec, R.private_rate), _of(rec, R.dram)
     kept_weights = weights_kept(rec)
     for j in rows:
-        if final[j] == ALL:
+        if final[j] == FULL:
             continue
         steps, flops, reads, writes, weights, state, adds, part, g, m, n, _, lookups = own_counts(table, j, size, ways)
         steps, state = larger(steps, 1e-30), (state + adds) * part

@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.devices.common.column import smaller
 from engine.devices.common.fabric import Demand
-from engine.devices.common.instruction_set import SAME
+from engine.devices.common.instruction_set import TIE
 from engine.devices.dfx.core import BYTES, core_of, vector_lanes
 from entries.files import load_yaml
 from hardware_specs.schema import Device
@@ -46,12 +46,12 @@ def dsp_slices(d: float, lanes: float, vector: float, format: str = "fp16") -> d
 
 
 def best_tile(seconds: Mapping[tuple[int, int], float], slices: Mapping[tuple[int, int], float]) -> tuple[int, int]:
-    """Of the tiles within `SAME` of the fastest, the one that takes the fewest slices."""
+    """Of the tiles within `TIE` of the fastest, the one that takes the fewest slices."""
     fastest = min(seconds.values())
-    return min((t for t, s in seconds.items() if s <= fastest * (1 + SAME)), key=lambda t: (slices[t], seconds[t]))
+    return min((t for t, s in seconds.items() if s <= fastest * (1 + TIE)), key=lambda t: (slices[t], seconds[t]))
 
 
-REST = "platform and control, as printed"
+PLATFORM = "platform and control, as printed"
 LEFT = {"lut": 196_149.0, "ff": 478_763.0, "bram36": 378.0, "uram": 14.0}
 """What is left of the printed shares of a U280 (39.93, 42.52, 59.13, 10.83%) once the core's units are counted. [-]"""
 _BLOCK = 72.0  # bits that a block of BRAM or URAM gives a cycle
@@ -97,10 +97,10 @@ def _counts(device: Device, tile: tuple[float, float], format: str) -> dict[str,
 def fabric(device: Device, tile: tuple[float, float], format: str = "fp16") -> Demand:
     """Count of each resource by unit for a core with that tile. [-] An estimate, DSP slices a derivation."""
     counts = _counts(device, tile, format)
-    return {name: units | ({REST: LEFT[name]} if name in LEFT else {}) for name, units in counts.items()}
+    return {name: units | ({PLATFORM: LEFT[name]} if name in LEFT else {}) for name, units in counts.items()}
 
 
 def counted_share(units: Mapping[str, float]) -> float:
     """Share of a resource that is counted rather than taken from the printed total. [-]"""
     whole = sum(units.values())
-    return 1.0 - units.get(REST, 0.0) / whole if whole else 0.0
+    return 1.0 - units.get(PLATFORM, 0.0) / whole if whole else 0.0

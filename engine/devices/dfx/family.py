@@ -64,7 +64,7 @@ _SENT = {  # operators whose results a synchronisation carries
 }  # fmt: skip
 _GATED = frozenset(("rotary", "gate-up", "silu", "gate", "down"))
 _GPT2 = frozenset(("position-embedding", "add-embedding", "fc1", "gelu", "fc2"))
-_BOTH = frozenset(_OP_OF.values()) - _GATED - _GPT2
+_COMMON = frozenset(_OP_OF.values()) - _GATED - _GPT2
 
 
 def formats(device: Device) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ def supports(device: Device, graph: Graph, format: str) -> str | None:
         return f"dfx.cores is {core_of(device).cores.si:g}: a card's memory channels feed one core, so 1 is allowed."
     for phase in graph.phases:
         names = {op.name for op in phase.ops}
-        op_names = _BOTH | (_GATED if names & _GATED else _GPT2)
+        op_names = _COMMON | (_GATED if names & _GATED else _GPT2)
         runs = f"{device.name} runs decoders made as GPT-2 or Llama is"
         for op in phase.ops:
             if op.name not in op_names:

@@ -66,8 +66,8 @@ def price_points(lo, hi, rows, times, table, ways, sizes, record, totals, out):
     rec, block, here = first.copy(), np.empty((FIELDS + len(gemm.PER)) * STRIDE), np.empty(SIZES * STRIDE)
     best, gain, sums = np.empty(gemm.RESULTS * LANES), np.zeros(WIDTH * LANES), np.empty(totals.shape[0] * STRIDE)
     guesses, counts = np.zeros(table.shape[0]), np.zeros(table.shape[0], np.int64)
-    menus = np.empty((table.shape[0] if hi - lo > STRIDE else 1, gemm.MOST, len(gemm.MENU)))
-    wide, ends = np.empty((gemm.MOST, len(gemm.MENU) * LANES)), np.empty((2, 2, gemm.RATES * LANES))
+    menus = np.empty((table.shape[0] if hi - lo > STRIDE else 1, gemm.WAYS, len(gemm.MENU)))
+    wide, ends = np.empty((gemm.WAYS, len(gemm.MENU) * LANES)), np.empty((2, 2, gemm.RATES * LANES))
     search = menus, wide, counts, guesses, best, gemm.all_ways(), gemm.all_ways(), ends
     room = (block, gain, sums), search
     width = min(-(-(hi - lo) // LANES) * LANES, STRIDE)

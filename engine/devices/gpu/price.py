@@ -15,7 +15,7 @@ from engine.devices.gpu.operators import attention, gemm, moe, slots, stream
 from engine.devices.gpu.operators.gemm import STRIDE
 from engine.devices.gpu.operators.terms import hit_share, left_share
 from engine.kernels.ir.doubles import (
-    ALL,
+    FULL,
     LANES,
     above,
     alike,
@@ -43,7 +43,7 @@ COMPUTE, OFFCHIP, ONCHIP, LINKS, HOST, OVERHEAD, DRAWN, WORK, RATE, MOVED, NEAR 
 WIDTH = 11
 LOW, WIDE, LANES_RATE = map(float, range(3))  # values of RATE: which peak the work is held against
 _THIN = 8.0  # filters of a group below which a grouped convolution is no product
-_FEW = 8.0  # tokens of a sequence up to which its queries share a pass over the cache
+_SHORT = 8.0  # tokens of a sequence up to which its queries share a pass over the cache
 _LATER, _SCORES, _ROUTED, _PASSING = range(4)  # kept for later, an attention, of experts, reads and writes once
 _ROW_SPAN = 64.0  # bytes of a row of a table that go to waste, beside it in its DRAM bursts
 
@@ -69,7 +69,7 @@ def _spend(gain, runs, busy, term, start, launches, graph, issue):
     arithmetic = power | at_least(float(slots.AT_COMPUTE), term)
     store(gain, COMPUTE * LANES, chosen(arithmetic, took, 0.0))
     store(gain, ONCHIP * LANES, chosen(chip & ~power, took, 0.0))
-    store(gain, OFFCHIP * LANES, chosen(ALL & ~(arithmetic | chip), took, 0.0))
+    store(gain, OFFCHIP * LANES, chosen(FULL & ~(arithmetic | chip), took, 0.0))
     store(gain, OVERHEAD * LANES, runs * start)
     late = alike(took, 0.0) if graph else larger(launches * issue - busy - start, 0.0)
     store(gain, HOST * LANES, runs * late)
@@ -103,7 +103,7 @@ def _attention(table, j, batch, length, context, q, rec, block, point, gain):
     wide = cell >= 1.5 and table[j, T.STATE_READS] > 0.0  # a kernel follows its cache's format
     seconds, start, term = alike(like, 0.0), alike(like, 0.0), alike(like, 0.0)
     far, near, pairs = alike(like, 0.0), alike(like, 0.0), alike(like, 0.0)
-    decode = above(kv_bytes, 0.0) & at_least(_FEW, length)
+    decode = above(kv_bytes, 0.0) & at_least(_SHORT, length)
     grows = causal and table[j, T.N + 3] > 0.0
     if decode:
         at, span = L.decode16 if wide else L.decode, larger(context, keys) if grows else keys
@@ -115,7 +115,7 @@ def _attention(table, j, batch, length, context, q, rec, block, point, gain):
             batch, keys, span, heads, kv_heads, row, pair, True, machine, form
         )
         far, pairs = alike(like, q[RUNS] * kv_bytes), alike(like, length * keys)
-    if decode != ALL:
+    if decode != FULL:
         window, whole = alike(keys, 0.0), keys
         if grows:
             whole = context
@@ -230,7 +230,7 @@ def _products(table, j, times, q, launches, places, mask, rec, room, search, out
         bits, some_ways = (1 << -(-upto // gemm.SPAN)) - 1, ways
         count, way = gemm.in_question(menu, count, first_of(flops), span, bits, way, ways), -1
     for point in range(first, upto, LANES):
-        guess, bit = -1 if common else way, 1 << point // gemm.SPAN if common else ALL
+        guess, bit = -1 if common else way, 1 << point // gemm.SPAN if common else FULL
         if uniform:
             way = gemm.best_of(
                 menu, count, first_of(flops), block, point, L.machine, at, FIELDS, some_ways, bit, guess, best
@@ -360,5 +360,5 @@ def price_ops(rows, times, table, ways, sizes, upto, uniform, rec, room, out):
                 dense = at_least(1.0, q[G]) | at_least(q[N], _THIN) | at_least(0.0, q[WEIGHTS])
             if dense:
                 _products(table, j, times[i], q, launches, places, dense, rec, room[0], room[1], out)
-            if dense != ALL:
-                _together(table, j, times[i], q, size, launches, kind, places, ALL & ~dense, rec, room[0], out)
+            if dense != FULL:
+                _together(table, j, times[i], q, size, launches, kind, places, FULL & ~dense, rec, room[0], out)

@@ -24,7 +24,7 @@ SIDE = 18  # bits of either operand of a hard multiplier; a DSP block of these p
 PER_BLOCK = 2.0
 GUARD = 5  # bits that sums in a tree grow by
 LOGIC_SHARE = 0.386  # of the part's logic, for products and trees: 80,000 units of ms-fp8 on a Stratix 10 280
-MOST = 1.2  # times the estimate, as far as anybody has gone: 96,000 units on that part
+MAX_OVER = 1.2  # times the estimate, as far as anybody has gone: 96,000 units on that part
 PORT = 40.0  # bits a block of memory gives a cycle: 512 x 40, printed
 CONTROL = {"alm": 70_000.0, "m20k": 600.0}
 """Control processor, network, PCIe and DRAM; of the memory also register files and queues. [ALM], [M20K]
@@ -128,7 +128,7 @@ def overfull(device: Device, format: str) -> str | None:
     npu, density = device.npu, next((d for d in densities(device) if d.format == format), None)
     if npu is None or density is None:
         return None
-    units, limit = npu.native_dim.si * npu.lanes.si * npu.tiles.si, MOST * (density.hard + density.soft)
+    units, limit = npu.native_dim.si * npu.lanes.si * npu.tiles.si, MAX_OVER * (density.hard + density.soft)
     if units <= limit:
         engines = f"{npu.tiles.si:.0f} tile engines of {npu.native_dim.si:.0f} x {npu.lanes.si:.0f} in {format}"
         return shortage(engines, fabric(device, format), device.fpga, device.name)

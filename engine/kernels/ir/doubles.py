@@ -5,7 +5,7 @@ same bits as one by one. An array holds them as stretches of `LANES` doubles, a 
 on the widest vector registers and a few on narrower ones. A comparison gives a mask, an integer with a bit a lane.
 
 Every function takes single doubles too, alone or beside vectors: so a formula is written once, and what calls it says
-by what it passes whether it is worked out for one point or for eight. Of single doubles a mask is `ALL` or 0.
+by what it passes whether it is worked out for one point or for eight. Of single doubles a mask is `FULL` or 0.
 """
 
 import operator
@@ -30,7 +30,7 @@ from engine.kernels.jit import (
 
 LANES = 8
 """Doubles of a vector register of AVX-512; narrower targets split it."""
-ALL = (1 << LANES) - 1
+FULL = (1 << LANES) - 1
 """The mask of every lane."""
 
 _I32, _I64, _F64 = ir.IntType(32), ir.IntType(64), ir.DoubleType()
@@ -174,7 +174,7 @@ def _compare(sign: str) -> Any:
         holds = builder.fcmp_ordered(sign, a, b)
         if a.type == _VECTOR:
             return builder.zext(builder.bitcast(holds, _MASK), _I64)
-        return builder.select(holds, _I64(ALL), _I64(0))
+        return builder.select(holds, _I64(FULL), _I64(0))
 
     return emit
 

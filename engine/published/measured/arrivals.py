@@ -137,8 +137,8 @@ def _stated(cells: Mapping[str, str]) -> dict[str, Any]:
     """Tokens of a network that no rule here is of: outputs as the row's rates have them, inputs assumed; else none."""
     if not cells.get("tokens_s") or not cells.get("completed_sps"):
         return {}
-    outputs, others = amount(cells, "tokens_s") / amount(cells, "completed_sps"), terms()["under_rate"]["others"]
-    return others["tokens"] | {"outputs": outputs, "most_outputs": int(others["longest"] * outputs)}
+    outputs, assumed = amount(cells, "tokens_s") / amount(cells, "completed_sps"), terms()["under_rate"]["others"]
+    return assumed["tokens"] | {"outputs": outputs, "most_outputs": int(assumed["longest"] * outputs)}
 
 
 def _runs(engine: Mapping[str, Any], software: str, workload: str) -> bool:
@@ -221,9 +221,9 @@ def _percentiles(scenario: str, load: ReplicaLoad, slower: float, catalog: Catal
     steady = slice(begun + int(_SETTLED * _REQUESTS), begun + _REQUESTS - min(2 * begun, _REQUESTS // 2))
     gaps = requests.outputs[steady] - 1
     ttft, decode = (requests.first - requests.arrive)[steady], (requests.finish - requests.first)[steady]
-    few = int(_SETTLED * _REQUESTS)
-    half, end = (slice(begun + at - few, begun + at) for at in (_REQUESTS // 2, _REQUESTS))
-    come, answered = (np.median(each[end]) - np.median(each[half]) for each in (arrive, requests.first))
+    window = int(_SETTLED * _REQUESTS)
+    half, end = (slice(begun + at - window, begun + at) for at in (_REQUESTS // 2, _REQUESTS))
+    come, answered = (np.median(instants[end]) - np.median(instants[half]) for instants in (arrive, requests.first))
     values = {"ttft": ttft, "tpot": decode[gaps > 0] / gaps[gaps > 0], "latency": ttft + decode}
     figures = {f"{name}_{m}_s": float(of(seconds)) for name, seconds in values.items() for m, of in _MEASURES.items()}
     return figures | {"carried": float(come / answered)}

@@ -91,7 +91,7 @@ def read_measured(
                 result.append(Row(at + 1, figures, apply_all(scenario, list(settings)), rate=rate))
                 continue
             (scenario, concurrency), *prefills = (
-                _scenario(own, of, settings, catalog, zoo) for own, of in _workers(cells, columns)
+                _scenario(worker, of, settings, catalog, zoo) for worker, of in _workers(cells, columns)
             )
             engine = None if concurrency is None else _engine(cells, scenario)
             if engine is not None and prefills:
@@ -135,14 +135,14 @@ def _workers(cells: Mapping[str, str], columns: Header) -> list[tuple[Mapping[st
     if not any(cells[name] for name in columns.serving if name.startswith(("prefill_", "decode_"))):
         return [(cells, columns)]
     for side in ("decode", "prefill"):
-        own = {name: cells.get(f"{side}_{name}", "") for name in names["apart"]}
-        count, total = (int(own[name]) if own[name].isdecimal() else 0 for name in ("num_workers", "gpus"))
+        worker = {name: cells.get(f"{side}_{name}", "") for name in names["apart"]}
+        count, total = (int(worker[name]) if worker[name].isdecimal() else 0 for name in ("num_workers", "gpus"))
         if not count or not total or total % count:
             raise ScenarioError(
-                f"{side}_gpus is {own['gpus'][:40]!r} of {own['num_workers'][:40]!r} workers: each needs as many"
+                f"{side}_gpus is {worker['gpus'][:40]!r} of {worker['num_workers'][:40]!r} workers: each needs as many"
             )
         of = replace(columns, fields={**columns.fields, "devices": "gpus"}, serving=tuple(names["serving"]))
-        sides.append(({**cells, **own, "gpus": str(total // count)}, of))
+        sides.append(({**cells, **worker, "gpus": str(total // count)}, of))
     return sides
 
 
@@ -272,8 +272,8 @@ def _why_not(serving: Mapping[str, str], devices: str) -> str:
     parts = serving.get("moe_ep", "1")  # experts apart, or some of them, read the same bytes and add up the same sums
     if not (parts.isdecimal() and devices.isdecimal() and int(parts) and int(devices) % int(parts) == 0):
         return f"moe_ep is {parts[:40]} of {devices[:40]} devices: a number that divides them is modelled"
-    if serving.get("tp", devices) != (rest := str(int(devices) // int(ranks))):
-        return f"tp is {serving.get('tp', devices)[:40]}: {devices[:40]} devices in {ranks[:40]} ranks are {rest} each"
+    if serving.get("tp", devices) != (tp := str(int(devices) // int(ranks))):
+        return f"tp is {serving.get('tp', devices)[:40]}: {devices[:40]} devices in {ranks[:40]} ranks are {tp} each"
     return ""
 
 

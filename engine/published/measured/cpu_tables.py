@@ -184,7 +184,7 @@ def _network(cells: Mapping[str, str], zoo: Zoo) -> tuple[str, dict[str, Any]]:
     raise ScenarioError(f"the network {name[:60]!r} has no graph here")
 
 
-ALL = "all parts", 0, "all kinds"
+TOTAL = "all parts", 0, "all kinds"
 
 
 def parts_of(rows: Sequence[Any]) -> list[dict[str, Any]]:
@@ -201,7 +201,7 @@ def parts_of(rows: Sequence[Any]) -> list[dict[str, Any]]:
         if {"int8", "fp32"} <= formats.keys():
             figures["int8/fp32"] = formats["int8"] / formats["fp32"] - 1.0
         for figure, value in figures.items():
-            for group in ((s.system, s.tile[0], kind_of(s.workload)), ALL):
+            for group in ((s.system, s.tile[0], kind_of(s.workload)), TOTAL):
                 sizes.setdefault((*group, figure), []).append(value)
     return [
         {"part": part, "cores": cores, "kind": kind, "figure": figure, "errors": errors}

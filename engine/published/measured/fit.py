@@ -22,9 +22,9 @@ from hardware_specs.catalog import Catalog, spec_text
 from hardware_specs.quantity import SpecError, parse
 from hardware_specs.schema import Device, System
 
-LEAST = 4  # rows of a part: three for a constant, and one to leave out
+MIN_ROWS = 4  # rows of a part: three for a constant, and one to leave out
 ROWS_EACH = 3  # rows for each constant that may move
-MOST = 6  # constants that move at all
+MAX_CONSTANTS = 6  # constants that move at all
 PRIOR = {"published": 1.25, "calibrated": 1.5, "derived": 1.5, "assumed": 2.0}
 """Factor within which a constant is believed to be known, by its evidence: one standard deviation of its logarithm."""
 _NOISE = 0.1  # how far measurements lie from a model that is right: one standard deviation of their logarithm
@@ -168,7 +168,7 @@ def _choose(slopes: np.ndarray, residuals: np.ndarray, spread: np.ndarray) -> li
     choice: list[int] = []
     best = float(np.mean(np.abs(residuals)))
     open_ = [j for j in range(slopes.shape[1]) if np.abs(slopes[:, j]).max() > 1e-3]
-    while open_ and len(choice) < min(MOST, len(residuals) // ROWS_EACH):
+    while open_ and len(choice) < min(MAX_CONSTANTS, len(residuals) // ROWS_EACH):
         errors = {j: _left_out(slopes[:, [*choice, j]], residuals, spread[[*choice, j]]) for j in open_}
         winner = min(errors, key=lambda j: errors[j])
         if errors[winner] > min(_GAIN * best, best - _LEAST_GAIN):
@@ -241,11 +241,11 @@ def fit(system: str, device: Device, rows: Sequence[Row], catalog: Catalog) -> F
     Raises
     ------
     ScenarioError
-        For fewer than `LEAST` rows.
+        For fewer than `MIN_ROWS` rows.
     """
-    if len(rows) < LEAST:
+    if len(rows) < MIN_ROWS:
         raise ScenarioError(
-            f"--fit needs at least {LEAST} predicted rows of a part, three for a constant and one to leave out: "
+            f"--fit needs at least {MIN_ROWS} predicted rows of a part, three for a constant and one to leave out: "
             f"{system} has {len(rows)}"
         )
     constants = _constants(device, rows, catalog)
@@ -294,12 +294,14 @@ def enough(rows: Sequence[Row], catalog: Catalog) -> list[tuple[str, Device, lis
     """Parts with enough rows to fit; ScenarioError where there is none."""
     parts = _parts(rows, catalog)
     result = [
-        (system, catalog.device(id), part_rows) for (system, id), part_rows in parts.items() if len(part_rows) >= LEAST
+        (system, catalog.device(id), part_rows)
+        for (system, id), part_rows in parts.items()
+        if len(part_rows) >= MIN_ROWS
     ]
     if not result:
         highest = max(map(len, parts.values()), default=0)
         raise ScenarioError(
-            f"--fit needs at least {LEAST} predicted rows of one part, three for a constant and one to leave out; "
+            f"--fit needs at least {MIN_ROWS} predicted rows of one part, three for a constant and one to leave out; "
             f"there are {highest}"
         )
     return result

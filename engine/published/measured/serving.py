@@ -100,13 +100,13 @@ def under_load(scenario: Scenario, concurrency: int, engine: BenchmarkRun, catal
     inputs, outputs = (_lengths(mean, engine.shortest) for mean in (scenario.inputs, scenario.outputs))
     longest = inputs.largest + outputs.largest
     decodes = _worker(scenario, engine, together, longest, clients, catalog)
-    load, many = ClosedLoop(clients, engine.turnaround_s, exponential=True), clients * engine.requests
+    load, count = ClosedLoop(clients, engine.turnaround_s, exponential=True), clients * engine.requests
     if engine.prefill is None:
-        report = serve(decodes.times, decodes.scheduler, load, inputs, outputs, many)
+        report = serve(decodes.times, decodes.scheduler, load, inputs, outputs, count)
     else:
         first = _worker(engine.prefill, engine, engine.prefill.attention_dp or 1, longest, clients, catalog)
         network = Network(token_bytes(scenario.with_(**_LEAST_REQUEST), longest), engine.port_b_per_s)
-        report = serve_pools(*Pools(first, decodes, network).at(engine.workers), load, inputs, outputs, many)
+        report = serve_pools(*Pools(first, decodes, network).at(engine.workers), load, inputs, outputs, count)
     assert report.tpot is not None
     tpot, late = report.tpot.mean.value, min(engine.streamed, scenario.outputs) - 1
     return {

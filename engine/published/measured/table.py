@@ -27,7 +27,7 @@ _UNITS: dict[str, dict[str, float]] = {
     "energy_per_unit": {"j": 1.0, "mj": 1e-3, "uj": 1e-6},
 }
 _HEADS = ("params", "switches", "layers", "costs", "limits", *HARDWARE)  # of settings by path
-_MOST = 1e12  # of a figure, in its SI unit
+_LARGEST = 1e12  # of a figure, in its SI unit
 _SHOWN = 80  # characters of a value that a sentence repeats
 
 
@@ -72,8 +72,8 @@ def system_of(cells: Mapping[str, str], column: str, catalog: Catalog) -> str:
     matches = [id for id in ids if set(id.split("-")) - set(names["racks"]) <= words]
     if len(matches) != 1:
         near = ", ".join(matches or [id for id in ids if id.partition("-")[0] in words])
-        which = f"none or several of our systems{f'; nearest: {near}' if near else ''}"
-        raise ScenarioError(f"{column} is {text[:60]!r}: it names {which}" if text else f"{column} is not given")
+        parts = f"none or several of our systems{f'; nearest: {near}' if near else ''}"
+        raise ScenarioError(f"{column} is {text[:60]!r}: it names {parts}" if text else f"{column} is not given")
     return matches[0]
 
 
@@ -140,7 +140,7 @@ def figure_value(figure: Figure, text: str, row: int) -> float | None:
         value = float(text) * figure.scale
     except ValueError:
         value = float("nan")
-    if not 0.0 < value <= _MOST:
+    if not 0.0 < value <= _LARGEST:
         raise ScenarioError(f"row {row}: {figure.column} is {text[:_SHOWN]!r}; a number above 0 is allowed, or nothing")
     return value
 
@@ -152,6 +152,6 @@ def amount(cells: Mapping[str, str], column: str, usual: float | None = None) ->
         value = usual if not text and usual is not None else float(text)
     except ValueError:
         value = float("nan")
-    if not 0.0 < value <= _MOST:
+    if not 0.0 < value <= _LARGEST:
         raise ScenarioError(f"{column} is {text[:_SHOWN]!r}; a number above 0 is needed")
     return value

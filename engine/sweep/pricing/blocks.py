@@ -13,7 +13,7 @@ from engine.evaluate import evaluate
 from engine.scenario import ScenarioError
 from engine.sweep.goals import FIGURES
 from engine.sweep.pricing.flat_table import Priced, Table
-from engine.sweep.pricing.operators import ALL
+from engine.sweep.pricing.operators import WHOLE
 from engine.sweep.pricing.structure import Beat, Structural, Structure, numeric_axes
 from engine.sweep.pricing.tables import tables_of
 from engine.sweep.result import design_row
@@ -59,7 +59,7 @@ class DesignBlock:
         """Designs that are priced in a fraction of a second. [-]"""
         return max(64, _WORK // max(sum(table.work for table in self.tables), 1))
 
-    def fill(self, lo: int, n: int, figures: Sequence[str], numbers: np.ndarray = ALL) -> Priced:
+    def fill(self, lo: int, n: int, figures: Sequence[str], numbers: np.ndarray = WHOLE) -> Priced:
         """The ``n`` designs from ``lo`` on, or those numbers, each with the option of its plan that `make_plan` takes.
 
         That is the first that fits with the shortest interval, then the least latency; refused where any is.

@@ -17,11 +17,11 @@ from engine.cost.layout import M
 from engine.devices.common.counts import Group
 from engine.sweep.pricing.points import gather
 
-ALL = np.zeros(0, dtype=np.int64)
+WHOLE = np.zeros(0, dtype=np.int64)
 """In place of the numbers of some designs: every one of a range."""
 _AT_ONCE = 1 << 13  # entries whose records lie in memory together
 _GRID = 1 << 21  # entries of a table
-_FEW = 64  # entries that are tabulated whatever it spares
+_SMALL = 64  # entries that are tabulated whatever it spares
 
 Arrays = tuple[np.ndarray, ...]
 """Arrays that vary with the designs, as `gather` takes them."""
@@ -120,7 +120,7 @@ class Operators:
             counts = [values.shape[1] for _, values, _ in kinds]
             records = prod(radix[a] for a in axes)
             entries = records * prod(counts)
-            if entries > _GRID or (entries * 4 > prod(radix) and entries > _FEW):
+            if entries > _GRID or (entries * 4 > prod(radix) and entries > _SMALL):
                 continue
             first = np.arange(records) * prod(counts)
             place = [first.reshape([n if a in axes else 1 for a, n in enumerate(radix)])]
@@ -146,6 +146,6 @@ class Operators:
         inputs = inputs_of(sizes, fields, range(len(virtual)), steps)
         for lo in range(0, entries, _AT_ONCE):
             beat(lo, entries)
-            here = inputs(lo, min(_AT_ONCE, entries - lo), ALL)
+            here = inputs(lo, min(_AT_ONCE, entries - lo), WHOLE)
             out.append([self.price(group, *here) for group in groups])
         return [np.concatenate(parts, axis=1) for parts in zip(*out, strict=True)]

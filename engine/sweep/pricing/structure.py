@@ -110,11 +110,11 @@ class Structural(Exception):
         self.axes = frozenset(axes)
 
 
-class _Many(Quantity):
+class _Values(Quantity):
     """A quantity that an axis sets: its value in SI is a column."""
 
     @classmethod
-    def of(cls, quantity: Quantity, values: Column) -> _Many:
+    def of(cls, quantity: Quantity, values: Column) -> _Values:
         copy = cls.model_construct(**quantity.__dict__)
         copy.__dict__["many"] = quantity.value, values  # frozen for everybody else
         return copy
@@ -266,7 +266,7 @@ class Structure:
                 else:
                     kind, where, value = like
                     column = Column(numbers[lo:hi].reshape(shape))
-                    settings.append((kind, where, _Many.of(value, column) if isinstance(value, Quantity) else column))
+                    settings.append((kind, where, _Values.of(value, column) if isinstance(value, Quantity) else column))
         return settings
 
     def lower(self) -> None:

@@ -19,7 +19,7 @@ from engine.kernels.events.rng import fill_exponential, stream_key
 from engine.scenario.sentences import amount
 from engine.traffic.arrivals import Arrivals, Trace
 from engine.traffic.engines.pass_run import PassRun, requests_of, run_passes
-from engine.traffic.engines.priority import MOST, draw
+from engine.traffic.engines.priority import MAX_CLASSES, draw
 from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.estimates import Estimate, student_t
 from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM
@@ -295,8 +295,8 @@ def classes_of(
     elif scheduler.priorities:
         raise TrafficError("priority is given beside a trace that has its own; leave it out")
     numbers, classes = np.unique(np.resize(priority, requests), return_inverse=True)
-    if numbers.size > MOST:
-        raise TrafficError(f"priority has {numbers.size:,} different numbers; a run takes at most {MOST}")
+    if numbers.size > MAX_CLASSES:
+        raise TrafficError(f"priority has {numbers.size:,} different numbers; a run takes at most {MAX_CLASSES}")
     return numbers.tolist(), classes
 
 

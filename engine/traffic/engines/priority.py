@@ -9,10 +9,10 @@ from engine.scenario.token import boundary, brief
 from engine.traffic.service import TrafficError, whole
 from engine.traffic.sizes import Mixed
 
-MOST = 16  # classes of a run
+MAX_CLASSES = 16  # classes of a run
 _LARGEST = 1_000_000
 _STREAM = 7  # of the draws that decide of which class a request is
-_ALLOWED = f"it must be shares and different whole numbers up to {_LARGEST:,}, at most {MOST}, as 0.2:0,0.8:1"
+_ALLOWED = f"it must be shares and different whole numbers up to {_LARGEST:,}, at most {MAX_CLASSES}, as 0.2:0,0.8:1"
 
 Shares = tuple[tuple[float, int], ...]
 """Of each class of requests, its share of all and its number; the smallest number is served first. Empty: all alike."""
@@ -29,7 +29,7 @@ def check(shares: Shares) -> Shares:
     """The same classes. TrafficError for a share or a number that none can have."""
     try:
         numbers = [whole("priority", number, 0, _LARGEST) for _, number in shares]
-        if len(set(numbers)) < len(numbers) or len(numbers) > MOST:
+        if len(set(numbers)) < len(numbers) or len(numbers) > MAX_CLASSES:
             raise TrafficError("")
         if shares:
             Mixed((1,) * len(shares), tuple(share for share, _ in shares))

@@ -8,7 +8,7 @@ import pytest
 from engine.analyses.machine import generations, machine, machine_of, part_fits, parts, tile_map, units
 from engine.cli.main import main
 from engine.devices.common.contract import Unsupported
-from engine.devices.dfx.fabric import REST
+from engine.devices.dfx.fabric import PLATFORM
 from engine.devices.npu.density import FORMATS, densities, fabric, packing
 from engine.devices.npu.family import peak
 from engine.evaluate import evaluate
@@ -78,7 +78,7 @@ def test_the_published_tile_takes_the_least_of_every_resource_as_figure_8_b_show
     for resource in ("lut", "ff", "dsp", "bram36"):
         totals = [sum(one[resource].values()) for one in inner]
         assert totals[0] > totals[1] > totals[2], resource
-        counted = 1 - inner[2][resource].get(REST, 0.0) / totals[2]
+        counted = 1 - inner[2][resource].get(PLATFORM, 0.0) / totals[2]
         assert 0.5 < counted <= 1  # most of it is counted, not the rest that the printed total leaves
 
 

@@ -11,7 +11,7 @@ import pytest
 from engine.cli.main import main
 from engine.evaluate import evaluate
 from engine.published.measured.compare import predict, read_measured
-from engine.published.measured.fit import LEAST, ROWS_EACH, FittedConstant, FittedPart, enough, fit, write_fit
+from engine.published.measured.fit import MIN_ROWS, ROWS_EACH, FittedConstant, FittedPart, enough, fit, write_fit
 from engine.resolve.choices import default_scenario
 from hardware_specs.catalog import Catalog, default_catalog
 from tests.laws.cli.measured_tables import run, table
@@ -79,10 +79,10 @@ def test_a_fit_of_noise_is_not_written(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_too_few_rows_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    path = measurements(tmp_path, TURNED, NETS[: LEAST - 1])
+    path = measurements(tmp_path, TURNED, NETS[: MIN_ROWS - 1])
     code, out, err = run(capsys, path, "--fit")
     assert (code, out) == (2, "")
-    assert f"--fit needs at least {LEAST} predicted rows of one part" in err
+    assert f"--fit needs at least {MIN_ROWS} predicted rows of one part" in err
 
 
 def test_a_fitted_part_is_a_device_of_the_users_catalog(turned, capsys: pytest.CaptureFixture[str], monkeypatch):

@@ -62,7 +62,7 @@ def test_few_designs_have_the_bits_of_many(system: str, workload: str, searched:
     rows[30:, -3] *= np.linspace(1.0, 2.0, 10)
     found = []
     for few in (0, n):
-        monkeypatch.setattr(points, "_FEW", few)
+        monkeypatch.setattr(points, "_SMALL", few)
         totals = np.zeros((6, n))
         group = fam.groups(job)[0]
         given = *fam.compiled.tables(job), float(job.ways), sizes, records(rows), totals

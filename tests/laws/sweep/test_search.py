@@ -156,7 +156,7 @@ def test_a_search_finds_99_percent_of_a_known_front_of_ten_to_the_eight(monkeypa
     whole = sweep(space_of(KNOWN | {"axes": KNOWN["axes"] | ends}))
     assert whole.counts.done == space.size * 2**3 // (32 * 16 * 8)
     true = np.unique(whole.front.values * signs, axis=1)
-    monkeypatch.setattr(sys.modules[Figures.__module__], "_MANY", 1)  # all from tables, for both: the same bits
+    monkeypatch.setattr(sys.modules[Figures.__module__], "_TABLE_FROM", 1)  # all from tables, for both: the same bits
     figures = Figures(space)
     found = search(space, 5000, seed=0, figures=figures).front.values * signs
     drawn = search(space, 5000, seed=0, optimiser=RandomDraws, figures=figures).front.values * signs

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.devices.gpu.operators.gemm import MENU, MOST, menu_of
+from engine.devices.gpu.operators.gemm import MENU, WAYS, menu_of
 from engine.kernels.ir.doubles import (
-    ALL,
+    FULL,
     LANES,
     above,
     alike,
@@ -38,7 +38,7 @@ def _formula(x, y, out):
     a = larger(x * 2.0 - y, 1.5) + alike(x, 0.25) / (3.0 + y)
     a += smaller(2.0, y)
     mask = above(a, y) & ~at_least(1.0, x)
-    write(out, 0, chosen(mask, root(a), rounded_up(y)) - chosen(ALL & ~mask, rounded_down(a), 0.5))
+    write(out, 0, chosen(mask, root(a), rounded_up(y)) - chosen(FULL & ~mask, rounded_down(a), 0.5))
     write(out, 1, entry(x, out, 0) * a)
 
 
@@ -88,7 +88,7 @@ def test_a_menu_of_eight_products_holds_the_menu_of_each() -> None:
     form = np.array([1e-14, 1e-15, 2, 2, 2, 0, 0, 64, 0, 16], dtype=np.float64)
     for _ in range(6):
         sizes = np.ceil(draw.lognormal(5, 2.5, (3, LANES)))
-        wide, menu = np.empty((MOST, len(MENU) * LANES)), np.empty((MOST, len(MENU)))
+        wide, menu = np.empty((WAYS, len(MENU) * LANES)), np.empty((WAYS, len(MENU)))
         count = _menu_by_eight(sizes, machine, form, wide)
         for lane in range(LANES):
             m, n, k = sizes[:, lane]

@@ -11,7 +11,7 @@ from engine.devices.common.counts import in_chunks
 from engine.devices.gpu.operators import slots as S
 from engine.devices.gpu.operators.terms import SLACK, answer, hit_share, overlap
 from engine.kernels.ir.doubles import (
-    ALL,
+    FULL,
     above,
     alike,
     at_least,
@@ -82,12 +82,12 @@ def decode(batch, tokens, context, heads, kv_heads, row, pair_flops, cold, machi
     dealt = smaller(kv_rows * root(alike(dram, context)) / _WHOLE, _MOST_WHOLE * units)
     best, regime, floor = alike(dram, np.inf), alike(dram, 0.0), larger(larger(dram, chip), arithmetic)
     for i in range(PARTS.shape[0]):
-        if i > 0 and at_least(PARTS[i - 1], limit) == ALL:
+        if i > 0 and at_least(PARTS[i - 1], limit) == FULL:
             break
         parts = smaller(PARTS[i], limit)
         merge_s = 2.0 * machine[S.START] + parts * batch * heads * row * _RESULT_BYTES / (units * machine[S.FEED])
         tail = chosen(above(parts, 1.0), merge_s, 0.0)
-        if at_least(floor + tail, best * SLACK) == ALL:  # more parts take longer to join
+        if at_least(floor + tail, best * SLACK) == FULL:  # more parts take longer to join
             break
         blocks = batch * lanes * parts
         turns = blocks / (units * resident)

@@ -10,7 +10,7 @@ import numpy as np
 from engine.devices.gpu.operators import slots as S
 from engine.devices.gpu.operators.terms import SLACK, answer, hit_share, regime
 from engine.kernels.ir.doubles import (
-    ALL,
+    FULL,
     LANES,
     above,
     alike,
@@ -69,7 +69,7 @@ FLOP_S, DRAW_S, IN_BYTES, WEIGHT_BYTES, OUT_BYTES, QUANTISE_S, QUANTISE_BYTE_S, 
 # a tile and a split on a menu: what its terms multiply the rates of a part by
 MENU = ("compute", "feed", "widen", "deep", "store", "joins", "join", "far")
 _COMPUTE, _FEEDS, _WIDENS, _DEEPS, _STORES, _JOINS, _PARTS, _FAR = range(8)
-MOST = 3 * TILES.shape[0]  # of a menu
+WAYS = 3 * TILES.shape[0]  # of a menu
 
 STRIDE = 128
 """Parts side by side: a row of what `best_of` reads of each, flat, holds so many."""
@@ -84,7 +84,7 @@ SPAN = STRIDE // LANES  # parts side by side of which `spans` finds the least an
 
 @kernel
 def menu_of(g, m, n, k, inputs, weights, misses, hit, machine, form, menu):
-    """Ways to ``g`` products ``(m, k) x (k, n)`` of so many bytes: fills ``menu`` (MOST, MENU), returns how many.
+    """Ways to ``g`` products ``(m, k) x (k, n)`` of so many bytes: fills ``menu`` (WAYS, MENU), returns how many.
 
     Tiles and splits: what of a part's data they depend on is its units and its L2. ``misses`` are bytes of inputs and
     outputs that the L2 does not hold, ``hit`` is the share of the weights that it does. Of `LANES` products side by
@@ -97,7 +97,7 @@ def menu_of(g, m, n, k, inputs, weights, misses, hit, machine, form, menu):
         rows, columns = alike(m, TILES[t, 0]), alike(n, TILES[t, 1])
         excess = at_least(rows, 2.0 * m) if TILES[t, 0] > 64.0 else 0
         excess |= at_least(columns, 2.0 * n) if TILES[t, 1] > 64.0 else 0
-        if excess == ALL:
+        if excess == FULL:
             continue
         if form[SIDE] > 16.0:
             rows, columns = larger(rows, form[SIDE]), larger(columns, form[SIDE])
@@ -122,7 +122,7 @@ def menu_of(g, m, n, k, inputs, weights, misses, hit, machine, form, menu):
             if turn > 0:
                 split = larger(smaller(rounded_down(turn * units / tiles), limit), 1.0)
                 lacking |= above(2.0, split)
-                if lacking == ALL:
+                if lacking == FULL:
                     continue
             deep = rounded_up(k / split / _DEEP) * _DEEP
             waves = rounded_up(tiles * split / units)
@@ -219,7 +219,7 @@ def spans(block, places, machine, form, row, ends):
 
 @kernel
 def in_question(menu, count, flops, ends, bits, guess, ways):
-    """Ways on a menu that may be the fastest at some part of `spans`: fills ``ways`` (MOST, 2), returns how many.
+    """Ways on a menu that may be the fastest at some part of `spans`: fills ``ways`` (WAYS, 2), returns how many.
 
     Of each its place on the menu and a bit for each of the ``bits`` spans where its least time is no more than what
     the ``guess`` takes at most: at higher rates no term takes less.
@@ -300,7 +300,7 @@ def product_seconds(m, n, k, layers, machine, form, block, menu, ways, guess, be
     form_row = len(S.MACHINE)
     flops = 2.0 * m * n * k
     row, guess = form_row + len(FORMAT), min(guess, count - 1)
-    way = best_of(menu, count, flops, block, 0, 0, form_row, row, ways, ALL, guess, best)
+    way = best_of(menu, count, flops, block, 0, 0, form_row, row, ways, FULL, guess, best)
     busy, tail = best[BUSY_S * LANES], best[REST_S * LANES]
     quantise = form[QUANTISE_S] + 2.0 * m * k * form[QUANTISE_BYTE_S]
     total = busy + tail + machine[S.START] + quantise
@@ -318,8 +318,8 @@ def product_seconds(m, n, k, layers, machine, form, block, menu, ways, guess, be
 @kernel
 def all_ways():
     """Every way on a menu as `in_question` has them: all to be tried everywhere."""
-    ways = np.full((MOST, 2), ALL)
-    for way in range(MOST):  # an array put into a part of another compiles the sentence about shapes that do not fit
+    ways = np.full((WAYS, 2), FULL)
+    for way in range(WAYS):  # an array put into a part of another compiles the sentence about shapes that do not fit
         ways[way, 0] = way
     return ways
 
@@ -328,7 +328,7 @@ def all_ways():
 def product_rows(lo, hi, m, n, k, layers, machine, form, out):
     """`product_seconds` of the rows lo..hi; ``out`` is (rows, `slots.ANSWER`)."""
     rows, way = len(S.MACHINE) + len(FORMAT), 0
-    block, menu, best = np.empty((rows + len(PER)) * STRIDE), np.empty((MOST, len(MENU))), np.empty(RESULTS * LANES)
+    block, menu, best = np.empty((rows + len(PER)) * STRIDE), np.empty((WAYS, len(MENU))), np.empty(RESULTS * LANES)
     ways = all_ways()
     for lane in range(LANES):
         for r in range(rows):

@@ -10,13 +10,13 @@ import numpy as np
 from engine.devices.gpu.operators import slots as S
 from engine.devices.gpu.operators.gemm import TILES
 from engine.devices.gpu.operators.terms import answer, hit_share, overlap, regime
-from engine.kernels.ir.doubles import ALL, above, alike, at_least, chosen, entry, larger, rounded_up
+from engine.kernels.ir.doubles import FULL, above, alike, at_least, chosen, entry, larger, rounded_up
 from engine.kernels.jit import kernel
 
 CLASSES = 8  # of experts by load
 _DEEP = 32.0
 # tokens at which half of sorting many is paid: few are sorted in one block, many by a chain of kernels; assumed
-_MANY = 256.0
+_SORTED = 256.0
 
 # a format on a part: the first three as in `gemm.FORMAT`, then the kernel's constants
 FORMAT = ("flop_s", "in_bytes", "weight_bytes", "start", "share", "passes", "sort", "block", "step", "read")
@@ -86,7 +86,7 @@ def met_experts(tokens, topk, experts):
 @kernel
 def sort_seconds(tokens, form):
     """Seconds that sorting the picks of so many tokens by expert takes beyond those of one. [s]"""
-    return form[SORT] * tokens / (tokens + _MANY)
+    return form[SORT] * tokens / (tokens + _SORTED)
 
 
 @kernel
@@ -109,7 +109,7 @@ def grouped_seconds(classes, counts, loads, n, k, hit, machine, form):
     for t in range(TILES.shape[0]):
         rows, columns = TILES[t, 0], TILES[t, 1]
         excess = at_least(columns, 2.0 * n) if columns > 64.0 else 0
-        if excess == ALL:
+        if excess == FULL:
             continue
         down = alike(n, 0.0)
         for c in range(classes):

@@ -16,7 +16,7 @@ from entries.schema import InputError
 ADDED = ("predicted_us", "bound_us", "bound_by", "band_low_us", "band_high_us", "reason")
 _ALWAYS = ("framework", "version", "kernel")  # text that may stand in any row
 _FIGURES = ("time_us", "min_us")  # measured, handed through
-_MOST = 2 * 1024**3  # bytes of a table's text
+_MAX_TEXT = 2 * 1024**3  # bytes of a table's text
 _LARGEST = 1e12
 
 
@@ -38,11 +38,11 @@ def _text(path: Path) -> str:
     opener = lzma.open if path.suffix == ".xz" else open
     try:
         with opener(path, "rb") as file:
-            raw = file.read(_MOST + 1)
+            raw = file.read(_MAX_TEXT + 1)
     except (lzma.LZMAError, EOFError) as error:
         raise RowsError(f"{path.name} is no readable .xz file: {str(error)[:80] or 'it ends too soon'}") from None
-    if len(raw) > _MOST:
-        raise RowsError(f"{path.name} holds more than the {_MOST} bytes such a table may have")
+    if len(raw) > _MAX_TEXT:
+        raise RowsError(f"{path.name} holds more than the {_MAX_TEXT} bytes such a table may have")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
