@@ -25,7 +25,7 @@ def _pairs(node: object, path: str) -> Iterator[tuple[str, str, str]]:
         for item in node:
             yield from _pairs(item, f"{path}.{getattr(item, 'name', '')}")
     elif isinstance(node, BaseModel):
-        for low, high in getattr(node, "ordered", ()):
+        for low, high in getattr(node, "order", ()):
             if None not in (getattr(node, low), getattr(node, high)):
                 yield path, low, high
         for name in type(node).model_fields:
