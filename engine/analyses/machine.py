@@ -92,7 +92,7 @@ class LatencyPart:
 class TileLatencies:
     """Latency of the scenario's request at every tile; None where a tile does not fit the part. [s]
 
-    `best` takes the fewest slices of those as fast as the fastest, but for `tiling.SAME`.
+    `best` takes the fewest slices of those as fast as the fastest, but for `instruction_set.TIE`.
     """
 
     knobs: tuple[str, ...]

@@ -253,10 +253,9 @@ def _sentence(question: Question, rows: Sequence[Row], workload: str, unit: str,
         " per hour" if money == "total_usd_per_hour" else f" per million {_cost_unit(unit)}s"
     )
     ranking = [r for r in able if r.rank is not None]
-    then = ""
-    if len(ranking) > 1 and ranking[1].best is not None:
-        then = f" Next: {ranking[1].name} at {_times(getattr(ranking[1].best, money) / getattr(best, money))} the cost."
-    then += _certainty(ranking, money)
+    then = _certainty(ranking, money)
+    if len(ranking) > 1 and f" {ranking[1].name} is cheapest" not in then:
+        then = f" Next: {ranking[1].name} at {_ratio(ranking[1], row, money)} the cost.{then}"
     remaining = len(able) - len(ranking)
     suffix = f" {remaining} more meet them and have no price." if remaining else ""
     among = "the only priced system that meets"
@@ -271,11 +270,16 @@ def _certainty(ranking: Sequence[Row], money: str) -> str:
     if first.band.relative is None:
         rival = next((row for row in rivals if row.band.relative is not None), None)
         if rival is None:
-            return " No measurement supports this cost."
-        ratio = _times(getattr(rival.best, money) / getattr(first.best, money))
-        return f" No measurement supports this cost; with evidence {rival.name} is cheapest, at {ratio}."
+            return f" No measurement supports the cost of {first.name}."
+        leader = f"of systems with evidence {rival.name} is cheapest, at {_ratio(rival, first, money)} the cost"
+        return f" No measurement supports the cost of {first.name}; {leader}."
     count = sum(row.tied for row in rivals)
-    return f" A tie: the error bands of {count} more overlap its own." if count else ""
+    return f" {first.name} ties with {count} more: their error bands overlap." if count else ""
+
+
+def _ratio(row: Row, first: Row, money: str) -> str:
+    """What a system costs over what the first one does."""
+    return _times(getattr(row.best, money) / getattr(first.best, money))
 
 
 _FIGURES = (

@@ -19,7 +19,7 @@ from hardware_specs.schema import Cpu, Device, MemoryLevel
 from model_zoo.ops import LOOKUPS
 
 REFERENCE_WIDTH = 64.0  # FLOP a cycle of the AVX-512 core on which `gemm_efficiency` was fitted
-CODE_WIDTH = 4.0  # instructions a cycle of the core that a runtime's cycles are of
+CODE_WIDTH = 4.0  # instructions a cycle of the core whose cycles `runtimes.yaml` counts: a unit, not a measurement
 PAGE = 4096.0  # bytes
 MATRIX = 8.0  # times the FP32 rate: above it a format runs on matrix units (AMX)
 

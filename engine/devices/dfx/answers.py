@@ -39,7 +39,7 @@ def _tile(job: Job) -> tuple[int, int]:
 
 
 def _best(device: Device, format: str, costs: Mapping[tuple[int, int], float]) -> tuple[tuple[int, int], float]:
-    """Of those within `tiling.SAME` of the least cost the tile of the fewest slices."""
+    """Of those within `instruction_set.TIE` of the least cost the tile of the fewest slices."""
     lanes = vector_lanes(core_of(device))
     slices = {tile: sum(dsp_slices(*tile, lanes, format).values()) for tile in costs}
     best = best_tile(costs, slices)

@@ -373,35 +373,3 @@ def test_the_load_inside_a_limit_is_what_a_simulation_carries(
     ratio = found.rate / carried.qps
     print(f"{system} {workload} batch {batch}: {found.rate:.0f}/s chosen, {carried.qps:.0f}/s simulated, {ratio:.2f}")
     assert 0.5 <= ratio <= 1.1 or found.rate >= 0.999 * LOAD * found.full_rate
-
-
-def _ends(row: Any) -> tuple[float, float]:
-    low, high = row.band.around(row.best.usd_per_million)
-    return low, high
-
-
-def test_systems_whose_costs_overlap_the_winners_are_a_tie() -> None:
-    found = choose({"workload": "llama3.1-70b", "tpot_s": 0.025, "systems": ["b200-sxm", "h100-sxm", "gb200-nvl72"]})
-    first, *rivals = [row for row in found.rows if row.rank]
-    assert first.band.relative is not None
-    ties = [row for row in rivals if row.band.relative is not None and _ends(row)[0] <= _ends(first)[1]]
-    assert ties == [row for row in found.rows if row.tied]
-    assert len(ties) > 0
-    assert f"A tie: the error bands of {len(ties)} more overlap its own." in found.sentence
-
-
-def test_with_evidence_only_a_system_without_a_band_is_refused_and_the_winner_has_one() -> None:
-    fields = QUESTIONS["llama-70b"].question.model_dump() | {"systems": ["mi300x", "b200-sxm", "h100-sxm"]}
-    free = choose(fields)
-    assert free.rows[0].band.relative is None
-    rival = next(row for row in free.rows if row.rank and row.band.relative is not None)
-    assert f"No measurement supports this cost; with evidence {rival.name} is cheapest" in free.sentence
-    sure = choose(question_of(question_of(fields | {"evidence": "measured"}).token))
-    assert sure.rows[0].system == rival.system
-    assert sure.rows[0].best.usd_per_million == rival.best.usd_per_million
-    refused = {row.system: row for row in sure.rows if row.best is None}
-    assert all(row.band.relative is not None for row in sure.rows if row.best is not None)
-    assert "meets your limits without evidence: " in refused["mi300x"].reason
-    assert refused["mi300x"].configuration
-    with pytest.raises(ScenarioError, match="evidence is 'some'"):
-        question_of(fields | {"evidence": "some"})
