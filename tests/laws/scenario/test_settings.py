@@ -1,8 +1,7 @@
 """Every number that is shown as settable moves something: a figure, what fits, power, what another page says of it.
 
-A setting is turned to half and to twice its value in scenarios that use the part it belongs to. What moves nothing
-in any of them stands in `EXEMPT` with the reason, or is no setting (`engine.resolve.setting.UNREAD`); ``pytest -s``
-prints those found. What is exempt is turned in `make soak` alone: there its reason is shown to be needed.
+A setting is turned to half and to twice its value in scenarios that use its part. What moves nothing in any of them
+stands in `EXEMPT` with the reason (turned in `make soak` alone), or is no setting: `engine.resolve.setting.UNREAD`.
 """
 
 import random
