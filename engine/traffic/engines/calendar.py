@@ -333,10 +333,10 @@ def report_of(
         columns = {"ttft": ttft[rows], "tpot": tpot[rows & (made > 1)], "e2e": e2e[rows]}
         return {name: figures(values) for name, values in columns.items()} | {"itl": _gap_figures(gaps, sums)}
 
-    rank = asked.priority[order]
-    whole = times_of(np.full(rank.shape, True), gaps.sum(axis=0), sums.sum(axis=0))
-    split = [times_of(rank == k, gaps[k], sums[k]) for k in range(len(numbers))] if len(numbers) > 1 else [whole]
-    classes = [PriorityReport(number, int((rank == k).sum()), **split[k]) for k, number in enumerate(numbers)]
+    level = asked.priority[order]
+    whole = times_of(np.full(level.shape, True), gaps.sum(axis=0), sums.sum(axis=0))
+    parts = [times_of(level == k, gaps[k], sums[k]) for k in range(len(numbers))] if len(numbers) > 1 else [whole]
+    classes = [PriorityReport(number, int((level == k).sum()), **parts[k]) for k, number in enumerate(numbers)]
     return ServingReport(
         requests=len(arrive),
         duration_s=span,

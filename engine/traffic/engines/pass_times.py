@@ -29,7 +29,7 @@ from model_zoo.ops import Op
 _FILE_MOST = 65_536  # bytes of a file of coefficients
 SWAP_SPACE = float(4 << 30)  # bytes of the host's memory for each device: vLLM's --swap-space up to 0.9, recalled
 _NONE = np.zeros(1)
-_DOT = np.ones(1)
+_AXIS = np.ones(1)
 _FIELDS = {
     "prefill": {"base_ms": "prefill_base", "per_token_ms": "per_token", "per_token2_ms": "per_token2"},
     "decode": {
@@ -63,7 +63,9 @@ def given_times(path: Path) -> Times:
             values[_FIELDS[part][name]] = value * 1e-3
     if values["prefill_base"] + values["per_token"] <= 0.0 or values["decode_base"] + values["least"] <= 0.0:
         raise TrafficError(f"{path.name}: a pass that prefills and one that decodes must take more than 0 ms")
-    return Times(np.array([values[name] for name in GIVEN]), _DOT, _NONE, _DOT, _NONE, _NONE, _DOT, _NONE, _NONE[None])
+    return Times(
+        np.array([values[name] for name in GIVEN]), _AXIS, _NONE, _AXIS, _NONE, _NONE, _AXIS, _NONE, _NONE[None]
+    )
 
 
 def _of_request(op: Op) -> bool:

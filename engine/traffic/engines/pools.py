@@ -102,8 +102,8 @@ def ratios_of(text: str) -> list[tuple[int, int]]:
     return [(count, int(second) - count) for count in range(1, int(second))]
 
 
-def shared_flows(begin: NDArray[np.float64], sizes: NDArray[np.float64], flow_b: float, whole_rate: float) -> NDArray:
-    """When flows of ``sizes`` [B] from ``begin`` [s] on end: all share ``whole_rate``, each ``flow_b`` at most [B/s].
+def shared_flows(begin: NDArray[np.float64], sizes: NDArray[np.float64], port: float, total: float) -> NDArray:
+    """When flows of ``sizes`` [B] from ``begin`` [s] on end: all share ``total`` alike, each ``port`` at most [B/s].
 
     All flows progress at one rate, so the order of their ends is that of the work they end at.
     """
@@ -113,7 +113,7 @@ def shared_flows(begin: NDArray[np.float64], sizes: NDArray[np.float64], flow_b:
     now = work = 0.0
     while active or upcoming < begin.size:
         coming = begin[order[upcoming]] if upcoming < begin.size else math.inf
-        rate = min(flow_b, whole_rate / len(active)) if active else 0.0
+        rate = min(port, total / len(active)) if active else 0.0
         end = now + (active[0][0] - work) / rate if active else math.inf
         if coming <= end:
             work += rate * (coming - now)
