@@ -1,21 +1,49 @@
 """docs/SCENARIO.md from the schema and the table of fields: ``python -m tests.architecture.scenario`` writes it."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from engine import default_scenario
+from engine.resolve.choices import Choices, choices, why_not
+from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario
 from engine.scenario.fields import FIELDS, Field
-from engine.scenario.scenario import TOKEN_LIMIT, VERSION, Costs, Limits
+from engine.scenario.scenario import TOKEN_LIMIT, VERSION, Costs, Limits, Percent, Share, Ways
+from hardware_specs import default_catalog
 
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "SCENARIO.md"
 _KINDS = {
     "id": "an id of the catalog",
-    "choice": "a name",
     "count": "a whole number",
-    "tile": "whole numbers, one a knob of the family",
+    "tile": "whole numbers, one per tiling knob of the system",
     "map": "values by name",
     "record": "numbers by name",
 }
+
+
+_CHOICES = [
+    (Ways | None, "a whole number that the system offers"),
+    (Percent | None, "a percentage, as `25%`"),
+    (Share | None, "`by-capacity` or a percentage, as `25%`"),
+]
+_NETWORKS = ("llama3.1-70b", "resnet50", "wide-deep-criteo")
+
+
+@cache
+def _lists() -> tuple[Choices, ...]:
+    """What every system of the catalog and every preset offers."""
+    pairs = ((system, network) for system in default_catalog().ids("systems") for network in _NETWORKS)
+    usual = [default_scenario(*pair) for pair in pairs if why_not(*pair) is None]
+    return tuple(choices(scenario) for scenario in (*usual, *(preset.scenario for preset in PRESETS.values())))
+
+
+def choice_of(of: Field) -> str:
+    """What a field with a list of values takes: of names, each that some system offers for some network."""
+    annotation = Scenario.model_fields[of.path].annotation
+    by_kind = [text for kind, text in _CHOICES if kind == annotation]
+    names = dict.fromkeys(value for lists in _lists() for value in lists.of(of) if value != of.none)
+    return by_kind[0] if by_kind else ", ".join(f"`{name}`" for name in names)
 
 
 def limits_of(info: Any) -> str:
@@ -40,7 +68,7 @@ def default_of(info: Any) -> str:
 def row(of: Field) -> str:
     """A line of the table of fields."""
     info = Scenario.model_fields[of.path]
-    takes = ", ".join(part for part in (_KINDS[of.kind], limits_of(info)) if part)
+    takes = ", ".join(part for part in (_KINDS.get(of.kind) or choice_of(of), limits_of(info)) if part)
     shown = of.none if of.none is not None and default_of(info) == "none" else default_of(info)
     flag = f"`--{of.path.replace('_', '-')}`" if of.flag else ""
     return f"| `{of.path}` | {of.label} | {takes} | {shown} | {flag} | {of.group} | {of.help} |"
