@@ -2,4 +2,4 @@
 
 from hardware_specs.catalog import Catalog, default_catalog, read_spec
 from hardware_specs.quantity import Quantity, SpecError, parse
-from hardware_specs.schema import FORMATS, KINDS, SCHEMES, Device, Link, Nic, System
+from hardware_specs.schema import Device, Link, Nic, System

@@ -10,20 +10,7 @@ from entries import schema
 from entries.schema import Alias, Id, Name, Source, Text
 from hardware_specs.quantity import Quantity, SpecError, within
 
-FORMATS: tuple[str, ...] = (
-    "fp64",
-    "fp32",
-    "tf32",
-    "bf16",
-    "fp16",
-    "fp8",
-    "fp4",
-    "int8",
-    "int4",
-    "ms-fp9",
-    "ms-fp8",
-    "binary",
-)
+FORMATS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4", "ms-fp9", "ms-fp8", "binary")
 
 
 def _format(name: str) -> str:
@@ -33,10 +20,10 @@ def _format(name: str) -> str:
 
 
 Format = Annotated[str, AfterValidator(_format)]
+Holds = Literal["weights", "state", "activations", "tables"]
 Kind = Literal["cpu", "gpu", "card", "npu", "dfx", "smartnic"]
 KINDS: tuple[str, ...] = get_args(Kind)
 Scheme = Literal["single", "replicas", "tensor", "clusters", "pipelined", "tables", "pinned", "split", "on-path"]
-SCHEMES: tuple[str, ...] = get_args(Scheme)
 
 Bytes = Annotated[Quantity, within("B")]
 BytesPerS = Annotated[Quantity, within("B/s")]
@@ -94,12 +81,7 @@ class MemoryLevel(Record):
     channel: BytesPerS | None = None  # of one of its channels: the bandwidth over it is how many there are
     banks: Count | None = None  # of a channel
     row_cycle: Seconds | None = None  # of a bank, from one row to the next
-    holds: tuple[Literal["weights", "state", "activations", "tables"], ...] = (
-        "weights",
-        "state",
-        "activations",
-        "tables",
-    )
+    holds: tuple[Holds, ...] = get_args(Holds)
 
 
 class Power(Record):

@@ -40,10 +40,9 @@ class _Layers(Block):
         self.vector("scale", "Mul", scores, "scores", **shard)
         self.vector("mask", "Add", scores, "scale", **shard)
         self.vector("softmax", "Softmax", scores, "mask", **shard)
-        product = {"g": products, "m": self.positions, "n": Dim(head), "k": self.keys, "flops": scores * (2.0 * head)}
-        inputs, io = ("softmax", "value-transpose"), {"reads": scores, "writes": self.rows * h}
-        context = self.op("context", "MatMul", *inputs, **product, **io, shard="g")
-        self.move("heads-concat", "Concat", h, context, **shard)
+        sides = "softmax", "value-transpose"
+        self.matmul("context", products, self.positions, Dim(head), self.keys, *sides, reads=scores)
+        self.move("heads-concat", "Concat", h, "context", **shard)
         return self.linear("attention-out", h, h, "heads-concat", shard="k")
 
     def feed_forward(self, ffn: int, source: str) -> str:
