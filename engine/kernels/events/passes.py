@@ -53,9 +53,9 @@ class Times(NamedTuple):
 
     ``tokens``, ``linear``: all of a pass but attention and head, by its tokens. ``rows``, ``decode``, ``head``: the
     same of a pass that only decodes, and the head, by sequences. ``contexts``, ``prompt``: attention of a whole prompt,
-    for each of its tokens. ``attention``: of decoding (rows, contexts). ``linear_spared``, ``decode_spared``: what of
-    ``linear`` and ``decode`` is for the same work of all other attention ranks: experts and sharded layers have none of
-    it where those are idle.
+    for each of its tokens. ``attention``: of decoding, with all else that a longer context slows (rows, contexts).
+    ``linear_spared``, ``decode_spared``: what of ``linear`` and ``decode`` is for the same work of all other attention
+    ranks: experts and sharded layers have none of it where those are idle.
     """
 
     coefficients: np.ndarray

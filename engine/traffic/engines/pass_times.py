@@ -181,6 +181,7 @@ def device_times(scenario: Scenario, budget: int, max_seqs: int, longest: int, c
         alone = _step(base, catalog)[0] * made.size
         steps *= alone / np.interp(made, contexts, steps[0, :, 0]).sum()
     head = np.ascontiguousarray(steps[:, 0, 2])
+    decode_s = steps[:, 0, 0] - steps[:, 0, 1] - head  # of no context: what a longer one adds is attention's
     linear = [
         max(0.0, whole - attention - float(np.interp(prompts, rows, head)))
         for prompts, (whole, attention, _) in map(prefill, tokens)
@@ -197,13 +198,13 @@ def device_times(scenario: Scenario, budget: int, max_seqs: int, longest: int, c
         tokens,
         np.array(linear),
         rows,
-        np.ascontiguousarray(steps[:, 0, 0] - steps[:, 0, 1] - head),
+        decode_s,
         head,
         contexts,
         np.array([prefill(context)[1][1] / context for context in contexts]),
-        np.ascontiguousarray(steps[:, :, 1]),
+        steps[:, :, 0] - (decode_s + head)[:, None],
         np.minimum(prompts_spared, linear),
-        np.minimum(rows_spared, steps[:, 0, 0] - steps[:, 0, 1] - head),
+        np.minimum(rows_spared, decode_s),
     )
 
 
