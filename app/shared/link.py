@@ -15,7 +15,7 @@ import streamlit as st
 from app.shared import cached, glossary
 from app.shared import formats as fmt
 from app.shared.boundary import callback
-from app.shared.widgets.choices import say
+from app.shared.widgets.choices import forget, say
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.resolve.choices import default_scenario
@@ -234,7 +234,9 @@ def show(page: str, scenario: Scenario | None = None, query: Mapping[str, str] |
     """Show another page, of another scenario where there is one (from a page's body: a callback knows no pages)."""
     if scenario is not None:
         open_scenario(scenario)
-    st.switch_page(f"views/{page}/page.py", query_params=address() | dict(query or {}))
+    query = dict(query or {})
+    forget(query)
+    st.switch_page(f"views/{page}/page.py", query_params=address() | query)
 
 
 @callback

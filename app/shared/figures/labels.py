@@ -70,7 +70,7 @@ class Plot:
             steps = 1 + int(math.hypot(x1 - x0, y1 - y0) / _STEP)
             self.obstacles += [(x0 + (x1 - x0) * i / steps, y0 + (y1 - y0) * i / steps) for i in range(steps + 1)]
 
-    def label(self, x: float, y: float, text: str, spots: tuple[tuple[str, str, int, int], ...]) -> bool:
+    def label(self, x: float, y: float, text: str, spots: tuple[tuple[str, str, int, int], ...], **look: Any) -> bool:
         """Write a label at the first free spot beside a point; False where all are taken."""
         px, py = self.pixel(x, y)
         width = len(text) * _CHARACTER
@@ -82,6 +82,6 @@ class Plot:
             near = left + px * (narrow / self.width - 1.0)  # shifts are px at any width
             if self.free(box) and near >= 0 and near + width <= narrow:
                 self.boxes.append(box)
-                self.notes.append(note(math.log10(x), math.log10(y), text, f"{xanchor} {yanchor}", (dx, dy)))
+                self.notes.append(note(math.log10(x), math.log10(y), text, f"{xanchor} {yanchor}", (dx, dy), **look))
                 return True
         return False

@@ -51,6 +51,12 @@ def remember(
     return value, commit
 
 
+def forget(keys: Iterable[str]) -> None:
+    """Drop choices made before: another page's button says them anew."""
+    for key in keys:
+        st.session_state.pop(f"{_CHOICE}{key}", None)
+
+
 def say(key: str, wrong: object) -> None:
     """Show a sentence above the page of this run: about parameter ``key`` of the address, or an edit of it."""
     st.session_state.setdefault(_SENTENCES, {})[key] = fmt.sentence(wrong)
@@ -142,9 +148,9 @@ def _outside(name: str, text: str, low: float, high: float) -> str | None:
     return wrong and f"{name} {text[:40]!r} of this link {wrong}; {range_text} is allowed"
 
 
-def pills(label: str, options: Mapping[K, str], key: str) -> K:
+def pills(label: str, options: Mapping[K, str], key: str, default: K | None = None) -> K:
     """Pills over ``options`` (id -> label) in a card whose title says what they are."""
-    return choose(label, options, key, widget=st.pills, required=True, label_visibility="collapsed")
+    return choose(label, options, key, default, st.pills, required=True, label_visibility="collapsed")
 
 
 def switch(label: str, key: str, **kwargs: Any) -> bool:

@@ -56,6 +56,7 @@ def front(
             plot.keep_off(*curves[row.system])
     for row in reversed(order):
         if row.system in picks:
-            any(plot.label(x, y, row.label, BESIDE) for x, y in zip(*curves[row.system]))
+            look = {"font": {"size": 12, "color": PICK[dark]}} if row.system == pick else {}
+            any(plot.label(x, y, row.label, BESIDE, **look) for x, y in zip(*curves[row.system]))
     x, y = log_axis(*plot.x, f"{user.capitalize()}/s per user"), log_axis(*plot.y, f"Throughput per device ({unit}/s)")
     return style(plot.data, x, y, _HEIGHT, dark, notes=plot.notes)

@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from app.shared import formats as fmt
-from app.shared import glossary, link
+from app.shared import link
 from app.shared.boundary import callback
 from app.shared.widgets import pickers, sidebar
 from app.shared.widgets.choices import remember, say
@@ -27,7 +27,7 @@ _FIRST = "llama-70b"
 _BITS = {16: "16-bit", 8: "8-bit", 4: "4-bit"}
 _LIMITS = (
     ("latency_s", "p99 latency", texts.P99_HELP),
-    ("ttft_s", "TTFT", glossary.HELP["ttft"]),
+    ("ttft_s", "TTFT", texts.TTFT_HELP),
     ("tpot_s", "TPOT", texts.TPOT_HELP),
     ("power_w", "Power", texts.RATE_HELP),
 )

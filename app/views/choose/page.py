@@ -1,5 +1,8 @@
 """What should I use?"""
 
+import math
+from typing import Any
+
 import pandas as pd
 import streamlit as st
 
@@ -8,7 +11,8 @@ from app.shared import formats as fmt
 from app.shared.comparison import Entry
 from app.views.choose import charts, tables, texts
 from app.views.choose.controls import PageQuestion, ask, controls, questions
-from engine.choose import Answer, Row, choose
+from engine.choose import Answer, Question, Row, choose
+from engine.choose.serving import Served
 from engine.scenario import ScenarioError
 
 _ROWS = 11  # shown before the table scrolls
@@ -27,7 +31,8 @@ def ranking(answer: Answer, able: list[Row]) -> None:
     with parts.card(texts.SYSTEMS_MEET, title, stretch=False):
         frame = tables.meeting(answer, able)
         text = st.column_config.TextColumn
-        columns = {"System": text(pinned=not parts.mobile()), "vs winner": text(help=texts.RATIO_HELP)}
+        columns: dict[str, Any] = {"System": text(pinned=not parts.mobile()), "vs winner": text(help=texts.RATIO_HELP)}
+        columns["Configuration"] = text(width=parts.wide_enough(frame["Configuration"]))
         columns["Range ($)"] = text(help=texts.BAND_HELP)
 
         def select() -> None:
@@ -35,6 +40,18 @@ def ranking(answer: Answer, able: list[Row]) -> None:
             st.session_state["h.row"] = row and row.label
 
         parts.table(frame, columns, max_rows=_ROWS, tall=38 * _ROWS, select=select, key="h.table")
+
+
+def demand(question: Question, best: Served) -> dict[str, str]:
+    """What is asked of all instances and of one, as Load's address has it; of a model that it serves by the item."""
+    query = {"asks": "item"} if best.joined is None and best.scenario.batch > 1 else {}
+    if question.qps is not None:
+        rate = {"qps": question.qps / best.instances, "demand": question.qps}
+        query |= {"load": "open"} | {name: f"{qps:.12g}" for name, qps in rate.items()}
+    elif question.users is not None and best.joined is not None:
+        clients = math.ceil(question.users / best.instances)
+        query |= {"load": "closed", "clients": str(clients), "users": str(question.users)}
+    return query
 
 
 def detail(answer: Answer, row: Row) -> None:
@@ -79,8 +96,7 @@ def detail(answer: Answer, row: Row) -> None:
             if st.button("Open in Explore", type="primary", key="h.open"):
                 link.show("explore", best.scenario)
             if st.button("Load", key="h.load", help=texts.LOAD_HELP):
-                extra = {"asks": "item"} if best.joined is None and best.scenario.batch > 1 else {}
-                link.show("traffic", best.scenario, extra)
+                link.show("traffic", best.scenario, demand(answer.question, best))
             st.button("Compare", key="h.compare", on_click=comparison.add, args=(Entry(best.scenario),),
                       help=texts.COMPARE_HELP)  # fmt: skip
             st.button("Pin", key="h.pin", on_click=link.pin_scenario, args=(best.scenario,),
@@ -165,6 +181,8 @@ def show() -> None:
             seconds=fmt.seconds(answer.seconds),
         )
     )
+    if any(row.best is not None and row.best.joined is not None for row in able):
+        st.caption(texts.SERVING_CAPTION)
 
 
 show()

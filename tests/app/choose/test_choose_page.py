@@ -143,3 +143,21 @@ def test_evidence_only_is_a_switch_and_the_limit_is_drawn():
     me.pick("h.evidence", True, "toggle")
     assert me.question == question_of(fields | {"evidence": "measured"})
     assert plain(me.sentence) == cached.answer(choose, me.question.token).sentence
+
+
+@pytest.mark.parametrize("demand", [{"users": 40}, {"qps": 20.0}])
+def test_load_is_asked_for_the_same_demand(demand):
+    """As often as it is opened, on whichever system: an instance gets its part, the plan all of it."""
+    me = Walker(q=question_of({"workload": "llama3.1-8b", "systems": ["l4"]} | demand).token).open()
+    for system in ("l4", "a100-sxm-80gb"):
+        me.pick("h.systems", [system], "multiselect")
+        best = cached.answer(choose, me.question.token).rows[0].best
+        me.at.button(key="h.load").click().run()
+        assert not me.at.exception
+        shown = {box.key: box.value for box in me.at.number_input}
+        value = {key.split(".")[1]: v for key, v in shown.items() if key.startswith("w.")}
+        if "users" in demand:
+            assert (value["clients"], value["users"]) == (-(-40 // best.instances), 40)
+        else:
+            assert (value["qps"], value["demand"]) == (pytest.approx(20.0 / best.instances), 20.0)
+        me.open()
