@@ -101,7 +101,8 @@ def _without_zeros(size: float, digits: int) -> str:
 
 
 def cells(values: Iterable[float | None]) -> str:
-    """Format of a table's column of numbers: three digits of the largest, more where the smallest would be lost.
+    """Format of a table's column of numbers: three digits of the largest, one more where the smallest has fewer, more
+    where it would be lost.
 
     Three digits of each number where the largest would have more than four behind the point; a number below a
     millionth the browser would then write scientifically: it is rounded away. "localized" rounds nothing: 289.782.
@@ -110,9 +111,11 @@ def cells(values: Iterable[float | None]) -> str:
     if not sizes:
         return "localized"
     low, high = (math.floor(math.log10(_round3(size))) for size in (sizes[0], sizes[-1]))
-    decimals = max(2 - high, 1 - low if low < 0 else 0)
+    whole = all(size == round(size) for size in sizes)
+    fine = 1 - low if low < 0 else min(2 - low, max(3 - high, 1 - low))
+    decimals = max(2 - high, 0 if whole or (low >= 0 and high > 3) else fine)
     if decimals <= 0:
-        return "localized" if sizes[-1] >= 1e4 or all(size == round(size) for size in sizes) else "%.0f"
+        return "localized" if whole or high > 3 else "%.0f"
     if high + decimals > 3:
         return "%.3g" if low >= -6 else f"%.{max(0, 2 - high)}f"
     return f"%.{decimals}f"

@@ -123,3 +123,11 @@ def test_a_scenario_names_no_raw_id(id):
         assert not any("e+" in part for part in said)
     assert not any(re.search(r"_|None", part) for part in glossary.knobs(scenario, None))
     assert specs.overridden(scenario) == []
+
+
+def test_the_smallest_number_of_a_column_has_two_digits():
+    """Costs of 5.74 and 6.93 $ an hour are no tie because another costs 300."""
+    assert fmt.cells([5.74, 6.93, 7.02, 300.1]) == "%.1f"
+    assert fmt.cells([10.1, 12.6, 12.9, 300.1]) == "%.1f"
+    assert fmt.cells([0.22, 1.24]) == fmt.cells([5.74, 12.6]) == "%.2f"
+    assert fmt.cells([4.0, 12.0, 300.0]) == "localized"
