@@ -27,7 +27,7 @@ def column_of(at: int, entry: Entry) -> ComparedScenario:
     scenario = entry.scenario
     system = default_catalog().system(scenario.system).name
     workload = default_zoo().workload(scenario.workload).name
-    knobs = (system, workload, *glossary.knobs(scenario, None))
+    knobs = (system, workload, *glossary.knobs(scenario, link.usual_of(scenario)))
     report, reason = None, ""
     try:
         report = cached.report(encode(scenario))
@@ -184,14 +184,18 @@ def _attribution(base: ComparedScenario, rival: ComparedScenario, metric: Metric
         return "not attributed", fmt.plain(str(error)), None
     shares = sorted(attribution.shares.items(), key=lambda item: -abs(item[1]))
     changes = [(name.capitalize(), share) for name, share in shares if share]
-    label = metric.label
+    label, word = metric.label, glossary.in_text(metric.label)
     if not changes:
-        return f"no difference in {label.lower()}", texts.NOTHING_MOVES, None
+        return f"no difference in {word}", texts.NOTHING_MOVES, None
     part = abs(changes[0][1]) / sum(abs(share) for _, share in changes)
-    answer = f"{fmt.percent(part)} of what moves {label.lower()}: {changes[0][0].lower()}"
+    answer = f"{fmt.percent(part)} of what moves {word}: {changes[0][0].lower()}"
     ends, values = (base.letter, rival.letter), (attribution.base, attribution.target)
     fig = charts.attribution(ends, values, changes, metric.unit, label, metric.rising, parts.dark())
-    return answer, texts.DIFFERENCE_CAPTION.format(evaluations=attribution.evaluations), fig
+    base_has, rival_has = tables.differences_of((base, rival))
+    caption = texts.DIFFERENCE_CAPTION.format(
+        base=f"{base.letter}: {base_has}", rival=f"{rival.letter}: {rival_has}", evaluations=attribution.evaluations
+    )
+    return answer, caption, fig
 
 
 def where_gain(base: ComparedScenario, rival: ComparedScenario, metric: Metric) -> None:

@@ -40,7 +40,7 @@ METRICS = {key: Metric.of(name) for key, name in _FIGURES.items()}
 """Rows of the table by their names in the address and in files."""
 MONEY_AND_POWER = ("power_w", "capex_usd")  # the same quantity whatever work is done
 _REQUEST = ("system", "workload", "batch", "streams", "inputs", "outputs", "precision", "scheme", "devices")
-HEADLINE = ("latency", "throughput", "per_watt", "capex")
+HEADLINE = ("latency", "ttft", "throughput", "per_watt", "capex")
 
 
 def value(column: ComparedScenario, metric: Metric) -> float | None:
@@ -89,9 +89,15 @@ def common_knobs(columns: Sequence[ComparedScenario]) -> list[str]:
     return [k for k in first.knobs if all(k in c.knobs for c in tail)] if tail else list(first.knobs)
 
 
+def differences_of(columns: Sequence[ComparedScenario]) -> list[str]:
+    """Of each scenario, the knobs that not all have alike. Markdown."""
+    common = set(common_knobs(columns))
+    return [" · ".join(fmt.plain(k) for k in c.knobs if k not in common) or "nothing" for c in columns]
+
+
 def frame(columns: Sequence[ComparedScenario], base: ComparedScenario) -> pd.DataFrame:
     """Rows metrics, columns scenarios; cells are Markdown, the best of a row is bold, deltas stand beneath."""
-    knobs, rows = set(common_knobs(columns)), dict[str, list[str]]()
+    rows = dict[str, list[str]]()
     for metric in METRICS.values():
         values = [value(c, metric) for c in columns]
         if all(v is None for v in values) and not (metric.name == "capex_usd" and any(_no_price(c) for c in columns)):
@@ -114,7 +120,7 @@ def frame(columns: Sequence[ComparedScenario], base: ComparedScenario) -> pd.Dat
     rows["Limited by"] = [c.report.limited_by if c.report else fmt.UNKNOWN for c in columns]
     rows["Error band"] = [fmt.band(c.report.error_band.relative) if c.report else fmt.UNKNOWN for c in columns]
     if len(columns) > 1:
-        rows["Differs in"] = [" · ".join(fmt.plain(k) for k in c.knobs if k not in knobs) or "nothing" for c in columns]
+        rows["Differs in"] = differences_of(columns)
     if any(c.note for c in columns):
         rows["Note"] = [fmt.plain(c.note) for c in columns]
     heads = [f"{c.letter} · {fmt.plain(c.name)}{' (baseline)' if c.at == base.at else ''}" for c in columns]
@@ -145,7 +151,7 @@ def verdict(columns: Sequence[ComparedScenario], base: ComparedScenario) -> str:
         against = delta(best, base, metric)
         text = fmt.plain(in_common_unit(metric, [best]).text(value(best, metric)))
         wins.setdefault(best.at, []).append(
-            f"{metric.label.lower()} ({text}{f', {against[0]} than {base.letter}' if against else ''})"
+            f"{glossary.in_text(metric.label)} ({text}{f', {against[0]} than {base.letter}' if against else ''})"
         )
     if not wins:
         return texts.SAME_WORK if alike(running) else texts.DIFFERENT_SCENARIOS.format(difference=_different(running))

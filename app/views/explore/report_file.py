@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.shared import formats as fmt
-from app.shared import glossary, report_tables
+from app.shared import glossary, link, report_tables
 from app.shared.figures import report as charts
 from app.shared.figures import roofline
 from app.shared.figures.style import Figure
@@ -159,7 +159,7 @@ def report_html(report: Report, assumed_price: bool) -> str:
     operators = report_tables.operators(report).rename(columns={"Share of time": "Share of time (%)"})
     rests = pd.DataFrame([{"Assumption": a.text, "Evidence": a.basis} for a in report.assumptions])
     versions = " · ".join(f"{name} {value}" for name, value in report.versions.items())
-    knobs = " · ".join(glossary.knobs(report.scenario, None))
+    knobs = " · ".join(glossary.knobs(report.scenario, link.usual_of(report.scenario)))
     verdict = escape(report.verdict.replace("**", ""))
     problems = "".join(f"<p><strong>{escape(problem)}</strong></p>" for problem in report.problems)
     return (

@@ -127,12 +127,12 @@ def moves(outcome: Outcome, design: SweptDesign) -> None:
             st.session_state.sweep_moves = key, swings(scenario, metric, _in_turn)
         rows = st.session_state.sweep_moves[1]
         if not rows:
-            st.caption(texts.NOTHING_MOVES.format(label=metric.label.lower()))
+            st.caption(texts.NOTHING_MOVES.format(label=glossary.in_text(metric.label)))
             return
         share = fmt.percent(SHARE)
         swing = f"{rows[0][0]} down by {share}: {fmt.deviation(rows[0][1])}; up: {fmt.deviation(rows[0][2])}"
         st.caption(texts.SENSITIVITY_CAPTION.format(share=share, said=fmt.plain(swing)))
-        fig = front.tornado(rows, SHARE, metric.label.lower(), parts.dark())
+        fig = front.tornado(rows, SHARE, glossary.in_text(metric.label), parts.dark())
         parts.figure(fig, f"Tornado of {metric.label}: {swing}.", "moves")
 
 

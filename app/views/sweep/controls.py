@@ -10,7 +10,7 @@ import streamlit as st
 from app.shared import formats as fmt
 from app.shared import parts
 from app.shared.boundary import callback
-from app.shared.glossary import Metric
+from app.shared.glossary import Metric, in_text
 from app.shared.widgets import sidebar as widgets
 from app.shared.widgets.choices import say
 from app.shared.widgets.controlled import controlled, pick
@@ -142,7 +142,7 @@ def _objectives(metrics: Mapping[str, Metric], ask: SpaceChoice, names: list[str
         if len(result) >= 2:
             ask.choose(replace(ask.space, objectives=result))
 
-    labels = {n: f"{'most' if m.rising else 'least'} {m.label[:1].lower()}{m.label[1:]}" for n, m in metrics.items()}
+    labels = {n: f"{'most' if m.rising else 'least'} {in_text(m.label)}" for n, m in metrics.items()}
     for at, label in enumerate(("X axis", "Y axis", "Third objective")):
         remaining = [w for i, w in enumerate(objectives) if i != at]
         options = ({_NONE: _NONE} if at == 2 else {}) | {n: words for n, words in labels.items() if n not in remaining}

@@ -7,7 +7,7 @@ import pandas as pd
 
 from app.shared import formats as fmt
 from app.shared import specs
-from app.shared.glossary import Metric
+from app.shared.glossary import Metric, in_text
 from app.shared.report_tables import identity
 from app.views.sweep import spaces, texts
 from app.views.sweep.axes import Candidate
@@ -122,7 +122,7 @@ def summary(outcome: Outcome) -> str:
         m = outcome.metrics[name]
         values = [d.figures[name] for d in outcome.front]
         best.append(
-            f"{m.label[:1].lower()}{m.label[1:]} {'up to' if m.rising else 'from'} "
+            f"{in_text(m.label)} {'up to' if m.rising else 'from'} "
             f"**{fmt.plain(m.text(max(values) if m.rising else min(values)))}**"
         )
     text = texts.RESULT.format(done=head, rate=rate, share=share, count=len(outcome.front), best=", ".join(best))

@@ -311,3 +311,13 @@ def test_explore_hands_its_scenario_over():
     at.button(key="compare").click().run()
     assert compared(alive(at)).entries[-1].scenario.devices == 2
     assert len(at.table) == 1
+
+
+def test_the_verdict_says_who_has_the_first_token_first_and_what_is_switched_off():
+    """One that is best on all else may be slowest to its first token, and another runs without its captured graph."""
+    both = columns(Entry(V100), Entry(DFX))
+    first = fmt.plain(fmt.seconds(both[0].report.ttft_s))
+    assert f"**A, v100\\-appliance** is best on TTFT ({first})" in tables.verdict(both, both[0])
+    at = opened("compare", c=comparison.write(Comparison((Entry(V100), Entry(DFX)), 0)))
+    differs = "A: Four V100 with Megatron-LM · fused operators off · captured graph off; B: DFX appliance."
+    assert any(caption.value.replace("\\", "").startswith(differs) for caption in at.caption)
