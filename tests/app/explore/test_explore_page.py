@@ -58,3 +58,8 @@ def test_a_number_of_the_tile_is_a_knob_too():
     slow, fast = (said(opened("explore", scenario.with_(tile=tile), knob="tile.0")) for tile in ((1,), ()))
     assert f"cores for lookups or the first net {best} gives" in slow
     assert "no other cores for lookups or the first net gives more throughput" in fast
+
+
+def test_the_knob_that_is_shown_first_gives_more():
+    """A batch gives DFX nothing, and INT8 does."""
+    assert "precision INT8 gives" in said(opened("explore", "dfx-1.5b"))
