@@ -73,10 +73,12 @@ def along(
         look: Trace = {"width": 2.0 if curve.dash == "solid" else 1.2, "dash": curve.dash, "symbol": curve.symbol}
         xs, ys = [at for at, _ in curve.values], [y(s) for _, s in curve.values]
         data.append(line(xs, ys, curve.colour, says, size=4, name=curve.name, **look))
+    now = math.log10(marks[-1][1]) if log else marks[-1][1]
+    free = (end, "right bottom", (0, 0)) if now < (start + end) / 2 else (start, "left bottom", (4, 0))  # of its rule
     notes = []
     for name, seconds in limits:
         data.append(rule([10**start, 10**end] if log else [start, end], [y(seconds)] * 2, NEUTRAL))
-        notes.append(note(end, math.log10(y(seconds)), name, "right bottom"))
+        notes.append(note(free[0], math.log10(y(seconds)), name, *free[1:]))
     for name, at in marks:
         data.append(rule([at, at], [low, high], PICK[dark] if name == marks[-1][0] else NEUTRAL))
         notes.append(note(math.log10(at) if log else at, math.log10(high), name, "left top", (4, 0)))

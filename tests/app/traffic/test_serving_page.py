@@ -180,7 +180,7 @@ def test_every_priority_has_its_times_in_the_table_and_the_file() -> None:
     load = served(48, priorities=((0.2, 0), (0.8, 3)), max_seqs=8)
     point, _ = loads.serving_points(load)
     frame, _ = tables.latencies(point)
-    assert {"TTFT, priority 0", "Inter-token, priority 3", "End to end, priority 3"} < set(frame["Time"])
+    assert {"TTFT, priority 0", "Inter-token, priority 3", "End to end, priority 3"} < set(frame["Time (ms)"])
     (row,) = tables.curve_rows(evaluate(LLAMA), load, [point])
     assert 2 * row["ttft_p50_s_priority_0"] < row["ttft_p50_s_priority_3"]
 
@@ -226,7 +226,8 @@ def test_figures_are_what_plotly_takes_and_hold_the_numbers(dark: bool) -> None:
 def test_first_wave_and_steady_state_stand_apart() -> None:
     point, _ = loads.serving_points(served(64))
     frame, answer = tables.latencies(point)
-    assert list(frame["Time"])[:3] == ["TTFT, first wave", "TTFT, steady state", "TTFT"]
+    assert list(frame["Time (ms)"])[:3] == ["TTFT, first wave", "TTFT, steady state", "TTFT"]
+    assert list(frame["p99"])[2] == pytest.approx(1e3 * point.report.ttft.p99.value)  # a unit for all rows
     assert answer.endswith(f"in the first wave, then {fmt.seconds(point.report.steady_ttft.p99.value)}")
     at = opened("traffic", s=encode(LLAMA), clients="64")
     assert said(at, "in the first wave, then ")

@@ -13,6 +13,7 @@ from app.shared.figures.report import Share, shares
 from app.shared.figures.style import (
     CLOUD,
     INK,
+    NEUTRAL,
     PALETTE,
     PICK,
     Figure,
@@ -41,7 +42,7 @@ def along(runs: Sequence[OperatingPoint], now: OperatingPoint, load: ServingLoad
     curves = []
     for time, name, colour, symbol in (
         ("ttft", "TTFT", INK[dark], "circle"),
-        ("itl", "Inter-token", PALETTE["compute"][dark], "diamond"),
+        ("itl", "Inter-token", NEUTRAL, "diamond"),
     ):
         pairs = [(p.level, figures) for p in runs if (figures := getattr(p.report, time)) is not None]
         for metric, dash in (("p99", "solid"), ("p50", "dot")):
@@ -64,7 +65,7 @@ def passes(columns: Mapping[str, NDArray[np.float64]], point: OperatingPoint, da
     x = fmt.scale([end], "s")
     lanes = {
         "prefill_tokens": ("Prefill tokens", INK[dark]),
-        "decode_rows": ("Decoding sequences", PALETTE["compute"][dark]),
+        "decode_rows": ("Decoding sequences", INK[dark]),
         "blocks": ("KV blocks", PALETTE["offchip"][dark]),
         "refused": ("Waiting requests", CLOUD[dark]),
     }

@@ -116,8 +116,9 @@ def latencies(point: OperatingPoint) -> tuple[pd.DataFrame, str]:
         tails = {"TTFT": group.ttft, "Inter-token": group.itl, "End to end": group.e2e}
         rows |= {f"{name}, priority {group.priority}": figures for name, figures in tails.items()}
     times: dict[str, Figures] = {name: figures for name, figures in rows.items() if figures is not None}
-    columns = {m: [fmt.seconds(getattr(figures, m).value) for figures in times.values()] for m in _METRICS}
-    frame = pd.DataFrame({"Time": list(times)} | columns)
+    unit = fmt.MILLISECOND
+    columns = {m: [unit(getattr(figures, m).value) for figures in times.values()] for m in _METRICS}
+    frame = pd.DataFrame({f"Time ({unit.unit})": list(times)} | columns)
     first, steady = report.first_wave_ttft, report.steady_ttft
     if first is None or steady is None:
         return frame, f"end to end p99 {fmt.seconds(report.e2e.p99.value)}"
