@@ -26,7 +26,6 @@ DAY = (0.6, 0.5, 0.45, 0.42, 0.45, 0.55, 0.7, 0.9, 1.05, 1.15, 1.2, 1.22,
        1.2, 1.18, 1.15, 1.15, 1.18, 1.25, 1.35, 1.45, 1.5, 1.4, 1.15, 0.85)  # fmt: skip
 _ALONE, _POISSON = Serving(max_batch=1), traffic.Poisson(1.0)
 _QUICK = 20_000  # requests of an answer at slider speed
-_QUICK_TOKENS = 3_200  # the same where each request is many iterations of a decoder
 _POINTS = 24  # of a curve
 _LOWEST, _HIGHEST = 0.02, 0.98  # of capacity, the ends of a curve
 _BINS_PER_DECADE = 24
@@ -147,11 +146,6 @@ class Answer:
     requests: int
 
 
-def requests_of(system: traffic.TandemQueue | traffic.DecoderServer) -> int:
-    """Requests of an answer at slider speed. [-]"""
-    return _QUICK_TOKENS if isinstance(system, traffic.DecoderServer) else _QUICK
-
-
 def point_of(report: traffic.LoadReport, sla: traffic.Sla) -> LoadPoint:
     """A simulated load as a point of the curve."""
     figure, low, high = (sla.figure(report, side) for side in ("value", "low", "high"))
@@ -163,8 +157,7 @@ def answer(load: Load, sla: traffic.Sla) -> Answer:
     """Capacity, the load inside the agreement and the curve, at slider speed."""
     system, sizes, outputs = load.system()
     top = traffic.capacity(system, sizes, outputs)
-    n = requests_of(system)
-    best = traffic.max_qps(system, sla, load.at(1.0), sizes=sizes, outputs=outputs, requests=n)
+    best = traffic.max_qps(system, sla, load.at(1.0), sizes=sizes, outputs=outputs, requests=_QUICK)
     loads = np.linspace(_LOWEST, _HIGHEST, _POINTS) * min(top.qps, top.breaks_qps)
     laws = [(qps, law) for qps in loads.tolist() if (law := traffic.instant(system, load.at(qps))) is not None]
     if laws:
@@ -176,9 +169,9 @@ def answer(load: Load, sla: traffic.Sla) -> Answer:
         )
         return Answer(top, best, curve, laws[0][1].name, 0)
     reports = traffic.latency_curve(
-        system, load.at(1.0), sizes=sizes, outputs=outputs, points=_POINTS, low=_LOWEST, high=_HIGHEST, requests=n
+        system, load.at(1.0), sizes=sizes, outputs=outputs, points=_POINTS, low=_LOWEST, high=_HIGHEST, requests=_QUICK
     )
-    return Answer(top, best, tuple(point_of(r, sla) for r in reports if r.stable), "simulation", n)
+    return Answer(top, best, tuple(point_of(r, sla) for r in reports if r.stable), "simulation", _QUICK)
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +205,7 @@ def point(load: Load, qps: float, top: traffic.Capacity) -> LoadDetail:
         above = np.array([law.tail(float(t)) for t in edges])
         return LoadDetail(None, law.name, use, None, 0.0, figures, edges, above[:-1] - above[1:])
     report = traffic.simulate(
-        system, load.at(qps), sizes=sizes, outputs=outputs, requests=requests_of(system), ceiling=top, keep_samples=True
+        system, load.at(qps), sizes=sizes, outputs=outputs, requests=_QUICK, ceiling=top, keep_samples=True
     )
     return spot_of(report)
 

@@ -51,11 +51,10 @@ def needs_engine(args: argparse.Namespace, scenario: Scenario) -> bool:
     return by_option or (agreed(args.sla)[0] != "latency" and is_decoder(scenario))
 
 
-def batch_note(args: argparse.Namespace, scenario: Scenario) -> list[str]:
-    """That a language model in a queue batches no more sequences than its scenario does, unless it is told to."""
-    if args.max_batch is not None or not is_decoder(scenario):
-        return []
-    return [f"at most {scenario.batch:,} at once, the scenario's batch: max-batch or an engine's policy takes in more"]
+def engine_answer(policy: str, max_seqs: int) -> tuple[dict[str, Any], str]:
+    """The engine that serves a language model, as data and in words: its policy and its sequences at once."""
+    how = f"at most {max_seqs:,} sequences at once" if max_seqs > 1 else "one request at a time"
+    return {"engine": {"policy": policy, "max_seqs": max_seqs}}, f"serving engine {policy}: {how}"
 
 
 def _refuse_idle(args: argparse.Namespace, scenario: Scenario | None, ranks: int = 1) -> None:
@@ -159,14 +158,15 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
             rate = ran.requests_per_s if ran.goodput_per_s is None else ran.goodput_per_s
             runs.append(((rate / group.devices, -ran.e2e.mean.value), "{}:{}".format(*ratio), group.devices, ran))
         _, rates["pools"], devices, report = max(runs, key=lambda run: run[0])
+    engine_data, engine_line = engine_answer(args.policy or "vllm", scheduler.max_seqs)
     rates["output_tokens_per_s_per_device"] = report.output_tokens_per_s / devices
     rates["output_tokens_per_s_per_user"] = report.output_tokens_per_s_per_user
-    lines = [*_lines(report), *(f"pools {ratio}" for ratio in [rates.get("pools")] if ratio)]
+    lines = [*_lines(report), engine_line, *(f"pools {ratio}" for ratio in [rates.get("pools")] if ratio)]
     if scenario is not None:
         band = evaluate(scenario).error_band
         rates["error_band"] = asdict(band)
         lines.append(f"error band of pass times: {told(band)}")
-    return report.as_dict() | rates, lines
+    return report.as_dict() | rates | engine_data, lines
 
 
 def _pools(
@@ -239,6 +239,8 @@ def capacity_together(
     assert point is not None
     nearest = max(limits, key=lambda name: (point.figure(name) or 0.0) / limits[name])
     prices = token_prices(plan, choice, point.running, prefills)
+    max_seqs = trials[0].get("serving.max_seqs", scheduler.max_seqs)
+    engine_data, engine_line = engine_answer(args.policy or "vllm", max_seqs)
     lines, band = [], evaluate(choice).error_band
     for at, row in enumerate(trials if len(trials) > 1 else ()):
         set_to = "  ".join(f"{name}={value}" for name, value in row.items() if value is not None)
@@ -246,6 +248,7 @@ def capacity_together(
     unit = "node" if args.pools is None else "group"
     lines += [
         f"a {unit}: {load.message}; nearest its limit: {nearest}; most time goes to {point.binds}",
+        engine_line,
         *_lines(point.report),
         f"{point.tokens_per_s_per_device:,.4g} output tokens/s per device",
         *plan_lines(plan, choice),
@@ -256,7 +259,7 @@ def capacity_together(
     rates = {name: getattr(point, name) for name in ("tokens_per_s_per_device", "tokens_per_s_per_user")}
     document = {"node": figures | {"message": load.message} | rates, "plan": plan.as_dict() | prices, "notes": notes}
     document |= {"at_limit": point.report.as_dict(), "shares": dict(point.shares), "token": encode(choice)}
-    document |= band.beside({"capacity_per_s": load.capacity_qps})
+    document |= engine_data | band.beside({"capacity_per_s": load.capacity_qps})
     document["against"] = against = list[dict[str, Any]]()
     for target in args.against:
         rival = argparse.Namespace(**vars(args) | {"against": []})

@@ -4,6 +4,7 @@ import argparse
 import math
 from collections.abc import Callable
 from dataclasses import asdict, fields, replace
+from itertools import product
 from typing import Any
 
 from engine import traffic
@@ -11,8 +12,8 @@ from engine.cli.command import Answer, refuse
 from engine.cli.scenario import scenario_in, scenario_of
 from engine.cli.serving import (
     OF_POOLS,
-    batch_note,
     capacity_together,
+    engine_answer,
     needs_engine,
     plan_lines,
     serves,
@@ -98,11 +99,7 @@ def simulate(args: argparse.Namespace) -> Answer:
     refuse(args, ("think", "think_law", "ramp", "speed", *OF_POOLS), "a queue without clients or pools")
     if args.qps is None:
         raise ScenarioError("qps or clients is needed: a rate of requests, or a closed loop of so many in flight")
-    return _simulate_open(args, scenario_in(args))
-
-
-def _simulate_open(args: argparse.Namespace, scenario: Scenario) -> Answer:
-    serving, arrivals = _serving_of(args, args.qps)
+    scenario, (serving, arrivals) = scenario_in(args), _serving_of(args, args.qps)
     system, sizes, outputs = serving.of(scenario)
     report = traffic.simulate(
         system,
@@ -115,15 +112,23 @@ def _simulate_open(args: argparse.Namespace, scenario: Scenario) -> Answer:
     )
     band = evaluate(scenario).error_band
     lines = [report.message, f"error band of service times: {told(band)}"]
-    tails = {"latency": report.latency, "ttft": report.ttft, "tpot": report.tpot, "passed": report.passed}
-    for name, tail in tails.items():
-        for metric in () if tail is None else ("mean", "p50", "p95", "p99"):
+    for name, metric in product(("latency", "ttft", "tpot", "passed"), ("mean", "p50", "p95", "p99")):
+        if tail := getattr(report, name):
             e = getattr(tail, metric)
             high = amount(e.high, "s") if math.isfinite(e.high) else "no upper end"
             lines.append(f"{name} {metric:4}  {amount(e.value, 's')}  ({amount(e.low, 's')} to {high})")
     lines += [f"use {percent(use):>5}  {name}" for name, use in report.use.items()]
-    lines += [*report.notes, *batch_note(args, scenario)]
-    return report.as_dict() | {"error_band": asdict(band)}, lines
+    engine, engine_lines = _engine(serving, scenario)
+    lines += [*report.notes, *engine_lines]
+    return report.as_dict() | {"error_band": asdict(band)} | engine, lines
+
+
+def _engine(serving: Serving, scenario: Scenario) -> tuple[dict[str, Any], list[str]]:
+    """The engine of a language model in a queue, as data and in words; of another network nothing."""
+    if serving.arrangement != "whole" or not is_decoder(scenario):
+        return {}, []
+    data, line = engine_answer("vllm", serving.max_seqs)
+    return data, [line]
 
 
 def capacity(args: argparse.Namespace) -> Answer:
@@ -155,13 +160,14 @@ def capacity(args: argparse.Namespace) -> Answer:
     if first.plan is None or first.headline is None:
         raise ScenarioError(first.problem)
     document = {"at_limit": first.headline.report.as_dict(), "against": [*map(_offer, rivals)]}
-    lines = [f"a node: {first.headline.message}", *_plan(first), *batch_note(args, scenario)]
+    engine, engine_lines = _engine(serving, scenario)
+    lines = [f"a node: {first.headline.message}", *_plan(first), *engine_lines]
     for offer in rivals:
         if offer.headline is None or offer.plan is None:
             lines += ["", f"against {offer.name}: {offer.problem}"]
         else:
             lines += ["", f"against {offer.name}: {offer.headline.message}", *_plan(offer)]
-    return _offer(first) | document, lines
+    return _offer(first) | engine | document, lines
 
 
 def _site(args: argparse.Namespace, scenario: Scenario) -> traffic.SiteFacts:

@@ -8,6 +8,7 @@ from engine.scenario import Scenario, ScenarioError
 from engine.traffic.arrangements import ARRANGEMENTS, packets, pool, stages
 from engine.traffic.arrivals import Arrivals
 from engine.traffic.engines.pass_times import decoder_of
+from engine.traffic.engines.scheduler import POLICIES
 from engine.traffic.plan import CapacityPlan, Demand, FailureDomain, SiteFacts, capacity_plan
 from engine.traffic.policies import DecoderServer, DynamicBatching, NoBatching, Policy, TandemQueue
 from engine.traffic.scenario_load import inferences_of, is_decoder, ladder, load_of, node_facts
@@ -26,8 +27,9 @@ class Serving:
         ``whole`` (one station), ``stages`` (each with its queue), ``pool`` (copies behind the network) or ``packets``
         (a NIC that forwards all and looks at some); see `engine.traffic.arrangements`.
     max_batch, timeout_s : int, float
-        Requests launched together, and how long the oldest waits for more [s]. A decoder's requests are sequences
-        that batch continuously. None: of sequences and items the scenario's batch, of whole batches one.
+        Requests launched together, and how long the oldest waits for more [s]. A decoder's requests are sequences of
+        vLLM's engine, of which so many run at once. None: of sequences as many as that engine takes, of items the
+        scenario's batch, of whole batches one.
     places : int or None
         Waiting places; who finds them taken is turned away. None: no limit.
     buckets : int
@@ -42,7 +44,7 @@ class Serving:
         What a request is: ``batch`` (the scenario's, as `evaluate` prices it) or ``item`` (one item of it, of which up
         to ``max_batch`` are launched together).
     stream : bool
-        Keep a decoder's token times apart even where it neither batches nor has requests of several sizes.
+        Keep token times apart even of a decoder that takes one request at a time, all of one size.
     """
 
     arrangement: str = "whole"
@@ -72,6 +74,11 @@ class Serving:
         if self.buckets > 1 and (self.sizes is None or self.max_batch in (None, 1)):
             raise TrafficError(f"buckets is {self.buckets}; without batches or sizes that differ it must be 1")
 
+    @property
+    def max_seqs(self) -> int:
+        """Sequences of a decoder that run at once, at most. [-]"""
+        return self.max_batch or POLICIES["vllm"].max_seqs
+
     def of(self, scenario: Scenario) -> tuple[TandemQueue | DecoderServer, Sizes, Sizes]:
         """The system to simulate, and the sizes and outputs of its requests.
 
@@ -89,12 +96,11 @@ class Serving:
                 raise TrafficError("arrangement is 'packets'; its requests are packets, alike and one at a time")
             return *packets(scenario, self.share, self.places), Fixed(1)
         if self.arrangement == "whole" and is_decoder(scenario):
-            sequences = self.max_batch or scenario.batch
-            if sequences > 1 or varied or self.stream:
+            if self.max_seqs > 1 or varied or self.stream:
                 if self.buckets > 1 or self.sizes_are != "inputs":
                     raise TrafficError("a decoder's requests have inputs and outputs, and batch without buckets")
                 longest = inputs.largest + outputs.largest
-                return decoder_of(scenario, sequences, longest, self.places), inputs, outputs
+                return decoder_of(scenario, self.max_seqs, longest, self.places), inputs, outputs
         elif self.outputs is not None:
             raise TrafficError(f"outputs are given; {scenario.workload!r} makes no tokens one by one")
         grid = None if self.sizes is None else ladder(self.sizes.largest)
@@ -158,7 +164,10 @@ def compare(
             system, sizes, outputs = serving.of(scenario)
             best = max_qps(system, sla, arrivals, sizes=sizes, outputs=outputs, requests=requests, seed=seed)
             facts = (idle_w, node_usd) if at == 0 else (None, None)
-            node, notes = node_facts(scenario, best, *facts, serving.request, serving.max_batch)
+            together = serving.max_batch
+            if isinstance(system, DecoderServer):
+                together = system.scheduler.most_seqs(scenario.inputs + scenario.outputs)
+            node, notes = node_facts(scenario, best, *facts, serving.request, together)
             load = Demand(tuple(qps / inferences_of(scenario, serving.request) for qps in demand.qps))
             plan = capacity_plan(load, node, site, headroom=headroom, survives=survives)
         except (ScenarioError, Unsupported) as error:

@@ -18,7 +18,7 @@ from engine.kernels.events.passes import GIVEN, PARTS, Times
 from engine.plan.context import of_context
 from engine.resolve.bind import bind
 from engine.scenario import Scenario
-from engine.traffic.engines.scheduler import Scheduler, continuous
+from engine.traffic.engines.scheduler import POLICIES, Scheduler
 from engine.traffic.policies import DecoderServer
 from engine.traffic.scenario_load import cache_tokens, checked, device_token_bytes, is_decoder, ladder, priced
 from engine.traffic.service import TrafficError
@@ -279,14 +279,15 @@ def _swapping(scenario: Scenario, scheduler: Scheduler, longest: int) -> Schedul
 def decoder_of(
     scenario: Scenario, max_batch: int = 1, longest: int | None = None, places: int | None = None
 ) -> DecoderServer:
-    """The serving engine that a decoder scenario is under continuous batching of so many sequences. [-]
+    """The serving engine that a decoder scenario is: vLLM's, of at most so many sequences at once. [-]
 
-    ``longest``: of its requests; default the scenario's inputs plus outputs. [tokens] ``places``: to wait. TrafficError
-    for a network that makes no tokens one by one, or one that does not fit.
+    1: one request at a time, as machines without batching serve. ``longest``: of its requests; default the scenario's
+    inputs plus outputs. [tokens] ``places``: to wait. TrafficError for a network that makes no tokens one by one, or
+    one that does not fit.
     """
     if not is_decoder(scenario):
         raise TrafficError(f"workload is {scenario.workload!r}; it makes no tokens one by one")
     longest = longest or scenario.inputs + scenario.outputs
     bound = checked(scenario.with_(batch=1)).limited_by
-    times, scheduler = engine_of(scenario, continuous(max_batch, longest), longest, max_batch)
+    times, scheduler = engine_of(scenario, replace(POLICIES["vllm"], max_seqs=max_batch), longest, max_batch)
     return DecoderServer(times, scheduler, longest, bound, places)

@@ -99,16 +99,10 @@ class Scheduler:
         for name in ("host_s", "sequence_s", "swap_s"):
             positive(name, getattr(self, name), zero=True)
 
-
-def continuous(max_batch: int, longest: int) -> Scheduler:
-    """Continuous batching: sequences join a running batch of at most ``max_batch`` between passes. [-]
-
-    Whole prompts join, of requests no longer than ``longest`` [tokens], where the cache has room for all of their
-    output, so nobody is preempted. 1 is a decoder without batching.
-    """
-    seats = whole("max_batch", max_batch)
-    budget = min(max(Scheduler.budget, longest + seats), longest * seats + seats)
-    return Scheduler(budget, chunked=False, reserve=1.0, block=1, max_seqs=seats)
+    def most_seqs(self, tokens: int) -> int:
+        """Sequences of so many tokens each that run in a full engine: by its seats and its cache. [-]"""
+        fit = self.max_seqs if self.kv_blocks is None else self.kv_blocks // -(-tokens // self.block)
+        return max(1, min(self.max_seqs, fit))
 
 
 POLICIES = {

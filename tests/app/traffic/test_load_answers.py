@@ -120,7 +120,7 @@ def test_a_long_simulation_counts_stops_and_narrows(gru):
     assert job.headline.qps == pytest.approx(found.headline.qps, rel=0.2)
     assert job.spot.latency.p99.low <= job.spot.latency.p99.value <= job.spot.latency.p99.high
     assert 0.8 < job.share <= 1.0
-    tokens = Load(encode(PRESETS["dfx-345m"].scenario), Serving(max_batch=8, stream=True))
+    tokens = Load(encode(PRESETS["dfx-345m"].scenario), Serving(max_batch=8))
     capacity(*tokens.system())  # compiled, tables priced: what is left can be cancelled
     slow = simulation(tokens, Sla(5.0), 1.0, 1_000_000)
     slow.submit()

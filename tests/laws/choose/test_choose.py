@@ -21,6 +21,7 @@ from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.configuration import configuration
 from engine.scenario.token import unpack
 from engine.traffic import DecoderServer, DynamicBatching, NoBatching, Poisson, Sla, max_qps
+from engine.traffic.engines.scheduler import POLICIES
 from engine.traffic.runs import run_decoder
 from engine.traffic.scenario_load import load_of, priced
 from engine.traffic.serving import Serving
@@ -120,7 +121,7 @@ def test_a_row_opens_in_load_with_its_own_figures(id: str) -> None:
             assert ran.first is not None
             first = ran.first[0]
             alone = evaluate(scenario.with_(batch=1))
-            assert queue.scheduler.max_seqs == scenario.batch
+            assert queue.scheduler.max_seqs == POLICIES["vllm"].max_seqs
             assert first == pytest.approx(alone.ttft_s, rel=1e-9)
             joined = evaluate(scenario).continuous
             assert joined is not None

@@ -105,8 +105,8 @@ def test_room_for_cached_tokens_is_what_weights_and_the_longest_prompt_leave():
     """Llama 3.1 8B: 128 KiB a token, 80 GB, 16 GB of weights: 480 thousand tokens less the prompt's activations."""
     for system, most in (("h100-sxm", 80e9), ("h200-sxm", 141e9)):
         base = default_scenario(system, "llama3.1-8b", precision="bf16", inputs=8192, outputs=512)
-        room = decoder_of(base, 4).scheduler.kv_blocks
-        assert room == pytest.approx((most - 16.06e9) / 131072, rel=0.05)
+        scheduler = decoder_of(base, 4).scheduler
+        assert scheduler.kv_blocks * scheduler.block == pytest.approx((most - 16.06e9) / 131072, rel=0.05)
 
 
 def _overlapping() -> list[tuple[str, str]]:

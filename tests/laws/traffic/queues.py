@@ -17,7 +17,7 @@ from engine.traffic import (
     TandemQueue,
 )
 from engine.traffic.closed_forms import Law, erlang_c
-from engine.traffic.engines.scheduler import continuous
+from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.policies import PLAIN, Policy
 
 _POISSON_REACH = 40.0  # standard deviations beyond which a Poisson number has no share that a double shows
@@ -51,8 +51,13 @@ def decoder(
         np.zeros(grid.size),
         np.array(step_s, float),
     )
-    scheduler = continuous(len(rows), contexts[-1])
-    return DecoderServer(times, replace(scheduler, replicas=replicas, kv_blocks=cache), contexts[-1])
+    return DecoderServer(times, whole_prompts(len(rows), contexts[-1], replicas, cache), contexts[-1])
+
+
+def whole_prompts(seats: int, longest: int, replicas: int, cache: int | None) -> Scheduler:
+    """Prompts enter whole, of requests no longer than ``longest`` [tokens], where the cache has room for all output."""
+    budget = min(max(Scheduler.budget, longest + seats), longest * seats + seats)
+    return Scheduler(budget, chunked=False, reserve=1.0, kv_blocks=cache, block=1, max_seqs=seats, replicas=replicas)
 
 
 def sparse_dense(

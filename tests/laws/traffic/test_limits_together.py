@@ -8,6 +8,8 @@ from engine.cli.main import main
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.scenario import decode, encode
+from engine.traffic import Poisson, Sla, max_qps
+from engine.traffic.serving import Serving
 from tests.each import each
 
 TARGET = ("--system", "h100-sxm", "--workload", "llama3.1-8b", "--inputs", "512", "--outputs", "64", "--demand", "20")
@@ -87,13 +89,37 @@ def test_an_engine_s_plan_has_power_money_and_its_error_band(capsys) -> None:
         assert f"\n{part}" in said
 
 
-def test_a_queue_of_a_language_model_says_how_many_it_takes_in(capsys) -> None:
+def said(capsys, *asked: str) -> dict:
+    """What a command answers."""
+    assert main([*asked, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_every_door_serves_a_language_model_by_one_calendar(capsys) -> None:
+    """A queue took in no more sequences than the scenario's batch, and carried a fortieth of what the engine does."""
+    ask = ["simulate", *TARGET[:-2], "--qps", "20", "--requests", "4000"]
+    queue, engine = said(capsys, *ask), said(capsys, *ask, "--policy", "vllm")
+    for ours, theirs in (("latency_s", "e2e_s"), ("ttft_s", "ttft_s"), ("tpot_s", "tpot_s")):
+        assert queue[ours]["p50"]["value"] == pytest.approx(engine[theirs]["p50"], rel=0.03)
+    ask = ["capacity", *TARGET, "--sla", "p99=10s"]
+    queue, engine = said(capsys, *ask, "--requests", "4000"), said(capsys, *ask, "--policy", "vllm")
+    assert queue["node"]["qps"] == pytest.approx(engine["node"]["qps"], rel=0.05)
+    assert queue["node"]["capacity_qps"] == pytest.approx(engine["node"]["capacity_qps"], rel=0.05)
+    assert queue["plan"]["nodes"] == engine["plan"]["nodes"]
+    system, inputs, outputs = Serving().of(default_scenario("h100-sxm", "llama3.1-8b", inputs=512, outputs=64))
+    best = max_qps(system, Sla(10.0), Poisson(1.0), sizes=inputs, outputs=outputs, requests=4000)
+    assert best.qps == queue["node"]["qps"]
+
+
+def test_a_language_model_that_does_not_batch_says_so(capsys) -> None:
     for ask in (("capacity", *TARGET, "--sla", "p99=60s"), ("simulate", *TARGET[:-2], "--qps", "0.1")):
-        said = {}
-        for more in ((), ("--max-batch", "2")):
-            assert main([*ask, "--requests", "2000", *more]) == 0
-            said[more] = "at most 1 at once, the scenario's batch" in capsys.readouterr().out
-        assert said == {(): True, ("--max-batch", "2"): False}
+        for max_batch, how in ((256, "at most 256 sequences at once"), (1, "one request at a time")):
+            more = ["--requests", "2000", *(["--max-batch", "1"] if max_batch == 1 else [])]
+            assert main([*ask, *more]) == 0
+            assert f"serving engine vllm: {how}" in capsys.readouterr().out
+            assert said(capsys, *ask, *more)["engine"] == {"policy": "vllm", "max_seqs": max_batch}
+    assert main(["simulate", *TARGET[:-2], "--qps", "0.1", "--policy", "sglang", "--requests", "100"]) == 0
+    assert "serving engine sglang: at most 1,024 sequences at once" in capsys.readouterr().out
 
 
 def test_a_run_says_its_tokens_a_second_per_device_and_per_user(capsys) -> None:

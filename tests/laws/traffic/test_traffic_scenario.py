@@ -74,7 +74,7 @@ def test_batching_a_gpu_decoder_carries_more_inside_the_same_limit() -> None:
     carried = []
     for batch in (1, 8):
         system = decoder_of(scenario, batch)
-        assert system.scheduler.kv_blocks > scenario.inputs + scenario.outputs
+        assert system.scheduler.kv_blocks * system.scheduler.block > scenario.inputs + scenario.outputs
         best = max_qps(
             system,
             Sla(3 * evaluate(scenario).latency_s),
@@ -259,7 +259,7 @@ def test_a_batched_decoder_carries_what_its_report_says(batch: int) -> None:
     scenario = default_scenario("h100-sxm", "llama3.1-70b", devices=4, scheme="tensor").with_(
         batch=batch, inputs=1024, outputs=1024, precision="fp8"
     )
-    queue, sizes, outputs = Serving().of(scenario)
+    queue, sizes, outputs = Serving(max_batch=batch).of(scenario)
     joined = evaluate(scenario).continuous
     assert joined is not None
     tokens = capacity(queue, sizes, outputs).qps * scenario.outputs

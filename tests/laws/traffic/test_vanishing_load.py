@@ -17,7 +17,7 @@ from engine.traffic.serving import Serving
 from tests.effort import examples
 from tests.laws.cost.test_views_agree import random_scenarios
 
-WAYS = (Serving(), Serving(stream=True), Serving(max_batch=4), Serving(arrangement="stages"))
+WAYS = (Serving(), Serving(max_batch=1, stream=True), Serving(max_batch=4), Serving(arrangement="stages"))
 
 
 def _alone(scenario: Scenario) -> Report:

@@ -10,10 +10,11 @@ from engine.kernels.jit import JIT_ENABLED
 from engine.traffic import Bursty, DecoderServer, Gamma, LogNormal
 from engine.traffic.engines.calendar import ClosedLoop, serve
 from engine.traffic.engines.priority import draw
-from engine.traffic.engines.scheduler import Scheduler, continuous
+from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.runs import run_decoder
 from engine.traffic.sizes import Fixed, Listed
 from tests.each import each
+from tests.laws.traffic.queues import whole_prompts
 from tests.reference.naive_passes import Machine, Twin, run_together
 
 COEFFICIENTS = (12e-3, 1.6e-5, 5e-10, 2.5e-3, 5e-5, 1e-6, 1e-3)
@@ -100,7 +101,7 @@ def test_a_decoder_equals_a_twin_of_each_replica_to_the_bit(replicas, batch, cac
     """Requests are dealt in turn, as are waiting places; what no cache can hold is dropped before."""
     arrive = Bursty(12.0, 2.0, 0.3, 0.5).times(N, 3, 0)
     prompt, output = LogNormal(140, 0.8, 500).draw(N, 3, 2, 0), LogNormal(20, 0.8, 100).draw(N, 3, 3, 0)
-    rules = replace(continuous(batch, 600), replicas=replicas, kv_blocks=cache)
+    rules = whole_prompts(batch, 600, replicas, cache)
     ours = run_decoder(DecoderServer(GIVEN_TIMES, rules, 600, places=places), arrive, prompt, output)
     fit = np.flatnonzero(prompt + output <= (cache or 10**9))
     first, finish = np.full((2, N), np.nan)
