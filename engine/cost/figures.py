@@ -40,29 +40,19 @@ def column_sums(seconds: np.ndarray, groups: Iterable[Group], places: np.ndarray
 
 
 @kernel
-def _zero(row, n):
-    for p in range(n):
-        row[p] = 0.0
-
-
-@kernel
 def _add(row, addend, n):
     for p in range(n):
         row[p] += addend[p]
 
 
 @kernel
-def _take(row, part, n):
-    for p in range(n):
-        row[p] -= part[p]
-
-
-@kernel
-def _weigh(total, extra, clock, on_clock, watts, passes, ways, stage, pass_s, joules, stage_j, n):
+def _weigh(run, r, clock, on_clock, passes, ways, into, n):
     """A run's seconds of one resource, at its clock: into its stage, all passes; into the time of its pass, one.
 
     What all devices that share it draw beside their floor meanwhile goes to ``joules`` and to those of its stage.
     """
+    total, extra, watts = run[0][r], run[1][r], run[2][r]
+    stage, pass_s, joules, stage_j = into
     for p in range(n):
         seconds = total[p] + extra[p]
         if on_clock:
@@ -74,8 +64,9 @@ def _weigh(total, extra, clock, on_clock, watts, passes, ways, stage, pass_s, jo
 
 
 @kernel
-def _spend(total, extra, pass_j, passes, ways, governed, glob, clock, joules, stage_j, device_j, n):
+def _spend(run, passes, ways, governed, glob, clock, into, n):
     """A run's joules, all passes on all devices that share it; with the square of the voltage where one is governed."""
+    (total, extra, pass_j), (joules, stage_j, device_j) = (run[0][N], run[1][N], run[2][N]), into
     for p in range(n):
         energy = (total[p] + extra[p] + pass_j[p]) * passes[p] * ways
         if governed:
@@ -196,7 +187,8 @@ def _parsing(rows, pace, where, streams, copies, n):
     for s in range(copies.shape[0]):
         parse_s = rows[where.fixed + N * s + layout.HOST_ROW]
         if not where.pipelined:
-            _take(pace, parse_s, n)
+            for p in range(n):
+                pace[p] -= parse_s[p]
         _busier(pace, parse_s, streams, float(copies[s]), n)
 
 
@@ -241,49 +233,22 @@ def _times(rows, n, where, decode, of_runs, of_stages, of_hops):
     parts = out[layout.BREAKDOWN :]
     draws = rows[where.draws + layout.DEVICE_J : where.scratch]
     clock, device_j, host_s, joules = rows[where.draws + layout.CLOCK], draws[0], draws[1], draws[2]
-    for row in range(where.draws + layout.DEVICE_J, where.rows):
-        _zero(rows[row], n)
+    rows[where.draws + layout.DEVICE_J : where.rows, :n] = 0.0
     busy, decode_s, pass_s = rows[where.scratch], rows[where.scratch + 1], rows[where.scratch + 2]
     resource_s, stage_s = rows[where.resource_s : where.stage_s], rows[where.stage_s : where.stage_j]
     stage_j = rows[where.stage_j : where.charge]
     hop_s, wire_s = rows[where.hop_s : where.wire_s], rows[where.wire_s : where.metrics]
-    for p in range(n):
-        tpot[p] = np.nan
+    tpot[:n] = np.nan
     for i in range(runs):
         s, ways, passes = of_runs[0, i], float(of_runs[1, i]), rows[where.passes + i]
-        ops, extra, watts = rows[M * i :], rows[where.extra + M * i :], rows[where.watts + M * i :]
-        _zero(pass_s, n)
+        run = rows[M * i :], rows[where.extra + M * i :], rows[where.watts + M * i :]
+        pass_s[:n] = 0.0
         for r in range(N):
             on_clock = governed[s] != 0 and (r == layout.CLOCKED[0] or r == layout.CLOCKED[1])
-            _weigh(
-                ops[r],
-                extra[r],
-                clock,
-                on_clock,
-                watts[r],
-                passes,
-                ways,
-                resource_s[N * s + r],
-                pass_s,
-                joules,
-                stage_j[s],
-                n,
-            )
+            into = resource_s[N * s + r], pass_s, joules, stage_j[s]
+            _weigh(run, r, clock, on_clock, passes, ways, into, n)
         if of_stages[5, s] != 0:
-            _spend(
-                ops[N],
-                extra[N],
-                watts[N],
-                passes,
-                ways,
-                governed[s] != 0,
-                glob,
-                clock,
-                joules,
-                stage_j[s],
-                device_j,
-                n,
-            )
+            _spend(run, passes, ways, governed[s] != 0, glob, clock, (joules, stage_j[s], device_j), n)
         if decode[i] != 0.0:
             _decode(pass_s, passes, decode[i], tpot, decode_s, n)
     for s in range(stages):
@@ -302,7 +267,7 @@ def _times(rows, n, where, decode, of_runs, of_stages, of_hops):
     for r in range(N):
         _add(latency, parts[r], n)
     if where.pipelined:
-        _zero(pass_s, n)
+        pass_s[:n] = 0.0
         for late in range(2):
             for s in range(stages):
                 if (beside[s] != 0) == (late == 1):

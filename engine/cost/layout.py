@@ -39,21 +39,9 @@ METRICS = (
     *(f"{name}_s" for name in RESOURCES),
 )
 """Rows of figures, in order; a figure that does not apply or rests on something unpublished is NaN."""
-(
-    LATENCY,
-    INTERVAL,
-    TTFT,
-    TPOT,
-    PER_UNIT,
-    RATE,
-    POWER_W,
-    ENERGY,
-    PER_WATT,
-    CAPEX,
-    PER_USD,
-    PER_MILLION,
-    BREAKDOWN,
-) = range(13)
+LATENCY, INTERVAL, TTFT, TPOT, PER_UNIT, RATE, POWER_W, ENERGY, PER_WATT, CAPEX, PER_USD, PER_MILLION, BREAKDOWN = (
+    range(13)
+)
 COLUMNS = len(METRICS)
 
 

@@ -13,14 +13,8 @@ from engine.devices.common.contract import RESOURCES, Fit, Span
 from engine.plan.schemes import Stage
 from hardware_specs.schema import Link
 
-RESOURCE_NAMES: dict[str, str] = {
-    "compute": "compute",
-    "offchip": "off-chip memory",
-    "onchip": "on-chip memory",
-    "links": "links",
-    "host": "host",
-    "overhead": "overhead",
-}
+_MEMORIES = {"offchip": "off-chip memory", "onchip": "on-chip memory"}
+RESOURCE_NAMES: dict[str, str] = {name: _MEMORIES.get(name, name) for name in RESOURCES}
 
 
 @dataclass(frozen=True)
