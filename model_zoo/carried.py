@@ -9,27 +9,19 @@ import json
 import zlib
 from collections.abc import Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from entries.files import read_plain
 from entries.schema import one_sentence
 from model_zoo.families import FAMILIES, build_graph
 from model_zoo.schema import CARRIED, LONGEST_CARRIED, Number, Request, Workload, WorkloadError
 
 _MAX_BYTES = 16_384  # bytes that an id unpacks to
-_WORDS = (
-    "hidden layers heads vocab bias block chunk context conv_kernel dense_ffn dense_layers encoder_channels "
-    "encoder_ffn encoder_heads encoder_layers encoder_tokens expert_width experts feed_forward feeds ffn head_dim "
-    "head_norm image_tokens images index_dim index_heads index_top_k kv_heads kv_rank linear_dim linear_gate_rank "
-    "linear_heads linear_value_dim linear_value_heads lm_head mixers norm position post_norm projector q_rank "
-    "quantised query_gate rope_dim shared_ffn shared_gate sinks ssm_dim ssm_groups ssm_heads ssm_norm ssm_rank "
-    "ssm_state top_k tower_ffn tower_full_layers tower_gated tower_heads tower_hidden tower_layers tower_patch "
-    "tower_patches tower_window v_dim window transformer-decoder bf16 fp8 rotary gated rms none own tied linear "
-    "experts yes "
-)
-"""What a network's text begins with when it is deflated. Links hold it: it never changes, whatever a family learns."""
-_DICTIONARY = json.dumps(_WORDS.split())
+_DICTIONARY = json.dumps(read_plain(Path(__file__).with_suffix(".yaml")))
+"""What a network's text begins with when it is deflated."""
 _FAMILY = "transformer-decoder"
 _NOTE = "carried in the link"
 

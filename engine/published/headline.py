@@ -2,16 +2,13 @@
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-NAMES = {
-    "timing": "times, rates, powers and shares on which a constant was fitted, or that were known when one was chosen",
-    "derived": "functions of other claims' predictions",
-    "bound": "one-sided claims, orders of magnitude and what a naive alternative meets as well",
-    "count": "counts of a network's operations, parameters and bytes",
-    "input": "numbers of the catalog read back",
-    "identity": "identities",
-}
+from entries.files import read_plain
+
+TEXTS: dict[str, dict[str, str]] = read_plain(Path(__file__).with_name("texts.yaml"))
+NAMES = TEXTS["kinds"]
 """Kinds of claims that are no independent timing prediction, in words."""
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.cost.report import Report
+from engine.published.headline import TEXTS
 from engine.scenario import Scenario, decode
 from engine.scenario.configuration import configuration
 from engine.scenario.fields import BY_FAMILY
@@ -23,21 +24,8 @@ from hardware_specs.schema import Device
 from model_zoo.catalog import default_zoo
 
 FILE = Path(__file__).resolve().parent / "evidence.json"
-TITLES = {
-    "000": "Six-card inference node",
-    "001": "Brainwave NPU",
-    "002": "Wide & Deep on Xeon",
-    "003": "Inference on SmartNICs",
-    "004": "DFX appliance",
-}
-"""What each of the five documents is about, by its number."""
-ROLES = {
-    "calibration": "used in calibration",
-    "validation": "held out from calibration",
-    "recalled": "recalled, not used in calibration",
-    "in view": "in view when constants were chosen",
-}
-"""What a figure was used for, in words."""
+TITLES, ROLES = TEXTS["documents"], TEXTS["roles"]
+"""What each of the five documents is about, by its number; what a figure was used for, in words."""
 _OTHER_FIELDS = ("scheme", "streams", *(of.path for of in BY_FAMILY), "params", "layers", "split", "second_split")
 
 

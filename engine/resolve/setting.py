@@ -1,34 +1,19 @@
 """Settings by path: numbers of a system's files that a scenario may set, what nothing reads, what each is called."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from engine.devices import family
 from engine.devices.common.cached import remembered
 from engine.resolve.bound import Bound
 from engine.resolve.spec_path import set_paths
 from engine.scenario.fields import field
+from entries.files import load_yaml
 from hardware_specs.catalog import numbers
 from hardware_specs.quantity import Quantity
 from hardware_specs.schema import Device
 
-_PRINTED = "the use that a source prints; a core's own follows from its tile"
-
-UNREAD = {
-    "launched": "the year in which a part came out",
-    "sparse_peak": "a rate on operands with zeros; operators are priced dense",
-    "peak_low": "the peak at the lowest clock, which follows from that clock",
-    "checks": "what a source derives from the same numbers",
-    "fpga.used.lut": _PRINTED,
-    "fpga.used.ff": _PRINTED,
-    "fpga.used.uram": _PRINTED,
-    "fpga.used.dsp": _PRINTED,
-    "cpu.threads_per_core": "whether `threads_per_core` may be set; each of its threads is priced where it is",
-    "power.loaded": "what this part draws follows its work, up to `power.max`",
-    "smartnic.memories.emem.capacity": "what the DRAM behind the cache holds, which is `memory.emem.capacity`",
-    "links.switch": "what crosses the switch is bound by its ports, `links.peer` and `links.host`",
-    "peak": "a printed peak; that of this family follows from its multipliers and its clock",
-    "host": "no operator of this system runs on its host; cores, clock, power and price of it are read",
-}
+UNREAD: dict[str, str] = load_yaml(Path(__file__).with_name("unread.yaml").read_bytes())
 """Paths, or heads of them, that nothing reads, each with why; of ``peak`` those that a device's family derives, of
 ``power.loaded`` those of a family whose governor reckons its power, of switches those between links of their own, of
 hosts those of a system that leaves it no operator."""

@@ -148,7 +148,7 @@ def cell_of(ops: Sequence[Op]) -> str:
     return _CELLS.get((gates, len(products)), "")
 
 
-def _price_cell(job: Job, engine: Engine, sheet: PassCost, stream: np.ndarray, at: int, count: int) -> int:
+def _price_cell(job: Job, engine: Engine, sheet: PassCost, stream: np.ndarray, at: int, count: int) -> None:
     """A recurrent cell: each step is the longer of engine occupancy, MFU occupancy and the chain of its state.
 
     Over several devices, copies of the cell that run side by side go apart; where there are fewer copies than
@@ -204,7 +204,6 @@ def _price_cell(job: Job, engine: Engine, sheet: PassCost, stream: np.ndarray, a
     sheet.spans = sheet.spans or _step_spans(
         ops, (multiply, on_chip, off_chip), mfu, (floor, wire_s * engine.clock), engine.clock
     )
-    return count
 
 
 def _hand_out(job: Job, sheet: PassCost, at: int, count: int, apart: float) -> None:

@@ -15,23 +15,20 @@ follows from the lengths (shapes, masks, positions). Weights kept outside the fi
 import re
 from dataclasses import replace
 from math import prod
-from pathlib import Path
 from typing import Any
 
-from entries.files import read_plain
 from model_zoo.families.blocks import OPERATIONS, elementwise, gather, move
 from model_zoo.importers.onnx.counts import Survey, combine
 from model_zoo.importers.onnx.file import File, open_file, quote
 from model_zoo.importers.onnx.products import PRODUCTS, RECURRENT, attributes_of, axes_of
-from model_zoo.importers.onnx.shapes import MICROSOFT
+from model_zoo.importers.onnx.shapes import MICROSOFT, OPERATORS
 from model_zoo.ops import ONE, Dim, Graph, Linear, Op, Phase, Sum, dim
 from model_zoo.schema import WorkloadError
 
 _INDICES = frozenset({6, 7, 12, 13})  # ONNX's numbers for INT32, INT64, UINT32 and UINT64
 _VIEWS = frozenset({"Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
-_OPERATORS = read_plain(Path(__file__).with_name("operators.yaml"))
-_KINDS = {name: kind for kind, names in _OPERATORS["alike"].items() for name in names}
-_WHY = _OPERATORS["refused"]
+_KINDS = {name: kind for kind, names in OPERATORS["alike"].items() for name in names}
+_WHY = OPERATORS["refused"]
 _LAYOUT = _VIEWS | {"Transpose", "Expand", "Cast"}  # a cache is read as it lies, whatever form a product wants
 _APPENDS, _LAYS = "appends", "lays out"
 _MOVES = frozenset(

@@ -8,24 +8,18 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from entries.files import read_plain
 from model_zoo.importers.onnx.file import MAX_ELEMENTS, NATIVE, SMALL, File, first_line, quote
 from model_zoo.schema import WorkloadError
 
-_FOLDABLE = frozenset({
-    "Abs", "Add", "And", "Cast", "CastLike", "Ceil", "Clip", "Concat", "Constant", "ConstantOfShape", "CumSum",
-    "Div", "Equal", "Expand", "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Greater",
-    "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow",
-    "Range", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "Reshape", "Round", "ScatterND", "Shape", "Sign",
-    "Size", "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where",
-})  # fmt: skip
+OPERATORS = read_plain(Path(__file__).with_name("operators.yaml"))
+_FOLDABLE, MICROSOFT = (frozenset(OPERATORS[name]) for name in ("foldable", "microsoft"))
 _BRANCHES = frozenset({"If", "Loop", "Scan", "SequenceMap"})
-MICROSOFT = frozenset(
-    {"BiasGelu", "FastGelu", "Gelu", "QuickGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"}
-)
 _VIEWS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
 _MOST_AXES = 64  # of a tensor: far more than anything has
 
