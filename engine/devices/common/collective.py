@@ -17,14 +17,8 @@ from engine.devices.common.column import Column, together
 from engine.devices.common.job import Job
 from engine.kernels.jit import kernel
 
-ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, SEND = range(5)
-OPS = {
-    "all_reduce": ALL_REDUCE,
-    "all_gather": ALL_GATHER,
-    "reduce_scatter": REDUCE_SCATTER,
-    "alltoall": ALL_TO_ALL,
-    "send_recv": SEND,
-}
+OPS = {name: at for at, name in enumerate(("all_reduce", "all_gather", "reduce_scatter", "alltoall", "send_recv"))}
+ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, SEND = OPS.values()
 
 FORMAT = (
     "wire",  # bytes a second one way

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from pathlib import Path
 
 import numpy as np
 
@@ -43,6 +44,7 @@ from engine.devices.dfx.program import LayerSizes
 from engine.devices.dfx.scoreboard import N_UNITS
 from engine.scenario.formats import LABELS
 from engine.scenario.sentences import level_name
+from entries.files import load_yaml
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph, Op
 
@@ -50,18 +52,7 @@ BLOCK = 36 * 1024 / 8  # bytes of a block of BRAM
 TILE_SIDES = (8, 16, 32, 64, 128)
 _LINKS, _OVERHEAD = (RESOURCES.index(name) for name in ("links", "overhead"))
 
-# op of the graph that each role of the program belongs to; synchronisations belong to none
-_OP_OF = {
-    "embedding": "token-embedding", "value": "qkv", "key": "qkv", "query": "qkv", "argmax": "argmax",
-    "gate": "gate-up", "up": "gate-up", "gated": "gate",
-} | {name: name for name in (
-    "norm1", "rotary", "kv-append", "scores", "softmax", "context", "attention-out", "residual1", "norm2", "fc1", "fc2",
-    "down", "residual2", "final-norm", "lm-head",
-)}  # fmt: skip
-_SENT = {  # operators whose results a synchronisation carries
-    "sync-attention": ("context",), "sync-projection": ("attention-out",), "sync-fc1": ("fc1", "gate"),
-    "sync-fc2": ("fc2", "down"),
-}  # fmt: skip
+_OP_OF, _CARRIES = load_yaml(Path(__file__).with_name("roles.yaml").read_bytes()).values()
 _GATED = frozenset(("rotary", "gate-up", "silu", "gate", "down"))
 _GPT2 = frozenset(("position-embedding", "add-embedding", "fc1", "gelu", "fc2"))
 _COMMON = frozenset(_OP_OF.values()) - _GATED - _GPT2
@@ -230,7 +221,7 @@ class _Pass:
             if op is not None and op in rows:
                 seconds[rows[op]] += roles[r]
             elif roles[r, _LINKS]:
-                sender = next((before for before in _SENT.get(name, ()) if before in rows), job.ops[-1].name)
+                sender = next((before for before in _CARRIES.get(name, ()) if before in rows), job.ops[-1].name)
                 label = f"ring {name.partition('-')[0]} after {sender}"
                 overheads.append((label, "links", roles[r, _LINKS]))
                 unknown = smaller(send if r == isa.HANDOVER else sync, roles[r, _OVERHEAD])  # some hides behind loads

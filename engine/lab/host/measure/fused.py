@@ -6,10 +6,11 @@ it lies in, and what others leave of it, changes by the second on a shared machi
 it. Measurements beside estimates.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import sqrt
+from pathlib import Path
 from time import perf_counter, thread_time
 from typing import Any
 
@@ -25,6 +26,7 @@ from engine.lab.operators.pointwise import activate
 from engine.lab.probe import copy_once, read_once
 from engine.lab.ranges import fresh
 from engine.lab.timing import MeasurementCancelled, Progress, Spread
+from entries.files import read_plain
 from hardware_specs.schema import Device
 from model_zoo.families.blocks import elementwise
 from model_zoo.families.images import Net
@@ -42,24 +44,16 @@ class FusedBlock:
     batch: int
     side: int
     channels: int
-    conv: tuple[int, int, int, int] | tuple[()]
+    conv: Sequence[int]
     normalised: bool
     window: int
     stride: int
 
 
 BLOCKS: dict[str, FusedBlock] = {
-    "alexnet-conv1": FusedBlock("AlexNet conv1, ReLU, pool1", 1, 227, 3, (96, 11, 4, 0), False, 3, 2),
-    "vgg16-conv2": FusedBlock("VGG16 conv1-2, ReLU, pool1", 1, 224, 64, (64, 3, 1, 1), False, 2, 2),
-    "resnet152-conv1": FusedBlock("ResNet-152 conv1, ReLU, max pool", 1, 224, 3, (64, 7, 2, 3), False, 3, 2),
-    "densenet161-conv0": FusedBlock("DenseNet-161 conv0, ReLU, pool0", 1, 224, 3, (96, 7, 2, 3), False, 3, 2),
-    "vgg16-pool1": FusedBlock("VGG16 ReLU, pool1", 1, 224, 64, (), False, 2, 2),
-    "resnet152-pool": FusedBlock("ResNet-152 norm, ReLU, max pool", 1, 112, 64, (), True, 3, 2),
-    "densenet161-pool0": FusedBlock("DenseNet-161 norm, ReLU, pool0", 1, 112, 96, (), True, 3, 2),
-    "densenet161-pool0-8": FusedBlock("DenseNet-161 norm, ReLU, pool0, batch 8", 8, 112, 96, (), True, 3, 2),
-    "alexnet-pool5": FusedBlock("AlexNet ReLU, pool5, batch 64", 64, 13, 256, (), False, 3, 2),
+    name: FusedBlock(**row) for name, row in read_plain(Path(__file__).with_name("blocks.yaml")).items()
 }
-"""Blocks by name. Those of AlexNet are of its variant without local response normalisation."""
+"""Blocks by name."""
 
 
 @dataclass(frozen=True)
