@@ -110,6 +110,7 @@ class Cpu(Record):
     turbo: Hertz | None = None  # of one core while the others rest
     vector_clock: dict[Format, Hertz] = {}  # sustained all-core clock on the widest units of that format
     flop_per_cycle: dict[Format, FlopPerCycle]  # of one core
+    int16_per_cycle: FlopPerCycle | None = None  # 16-bit products summed in 32 bits; None: half as many as of 8 bits
     popcount_bits_per_cycle: Count | None = None  # xor + popcount + add of one core
     core_bandwidth: BytesPerS | None = None  # what one core draws from DRAM
     dram_share: Ratio | None = None  # of the DRAM's peak, what all cores together draw

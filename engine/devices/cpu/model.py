@@ -107,9 +107,10 @@ def _price_ops(rows, table, flags, size, ways, rec, final, out):
         element = weight_size if narrow else wide_size
 
         if flags[j, F.tiled] > 0.0:  # fewer multiplications of transformed tiles, by weights transformed beforehand
-            gain = tiled_gain(m / batch, flags[j, F.channels], n, rec)
+            rate, size_ratio = (_of(rec, R.low_tiles), 2.0) if low else (spread(1.0), 1.0)
+            gain = tiled_gain(m / batch, flags[j, F.channels], n, rate, rec)
             flops /= gain
-            weights *= chosen(above(gain, 1.0), _of(rec, R.winograd_weights), 1.0)
+            weights *= chosen(above(gain, 1.0), _of(rec, R.winograd_weights) * size_ratio, 1.0)
 
         resident, flow, apart, scans, extra_ops = activations(j, flags, reads, writes, low, narrow, rec)
         if binary:
@@ -121,8 +122,7 @@ def _price_ops(rows, table, flags, size, ways, rec, final, out):
             extra_ops += loose
             apart += loose * (1.0 + stores) * writes * element
         if inline:
-            resident = larger(reads - writes, 0.0) * element
-            flow = resident
+            resident = flow = larger(reads - writes, 0.0) * element
         if flags[j, F.free] > 0.0:
             flow = none
         if klass == T.LOOKUP:

@@ -119,7 +119,7 @@ def vector_seconds(j, table, flags, flops, writes, rec):
     busy = flops / _of(rec, R.vector_rate)
     if flags[j, F.pools] > 0.0:
         busy *= _of(rec, R.pool_cycles)
-    busy += flags[j, F.special] * writes * _of(rec, R.special_cycles) / _of(rec, R.lanes_rate)
+    busy += flags[j, F.special] * writes * _of(rec, R.special_cycles) / _of(rec, R.vector_rate)
     if flags[j, F.suppresses] > 0.0:
         busy += flops / FLOP_A_SCORE * _of(rec, R.score_cycles) / _of(rec, R.clock)
     busy += flags[j, F.powers] * writes * _of(rec, R.power_cycles) / _of(rec, R.clock)

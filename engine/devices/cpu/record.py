@@ -28,9 +28,8 @@ def peak(device: Device, format: str) -> float:
     """Cores x clock on the widest units x operations a cycle. [FLOP/s] A bound; an xor-and-count is two operations."""
     cpu = cpu_of(device)
     if format == "binary":
-        if cpu.popcount_bits_per_cycle is None:
-            return 0.0
-        return cpu.cores.si * cpu.clock.si * 2.0 * cpu.popcount_bits_per_cycle.si
+        bits = cpu.popcount_bits_per_cycle
+        return 0.0 if bits is None else cpu.cores.si * cpu.clock.si * 2.0 * bits.si
     if format in WEIGHT_ONLY:  # products unpack the weights and multiply in the wide format
         format = wide_format(device, format)
     return cpu.cores.si * clock_of(device, format) * cpu.flop_per_cycle[format].si
@@ -208,12 +207,12 @@ def _arithmetic(job: Job, low: str, wide: str) -> dict[str, float]:
         "wide_peak": share_of_peak(wide),
         "binary_peak": share_of_peak("binary"),
         "vector_rate": vector_rate,
-        "lanes_rate": vector_rate,
         "clock": clock,
         "low_gemm": efficiency("gemm_efficiency", low),
         "low_conv": efficiency("conv_efficiency", low),
         "wide_gemm": efficiency("gemm_efficiency", wide),
         "wide_conv": efficiency("conv_efficiency", wide),
+        "low_tiles": cpu.int16_per_cycle.si / cpu.flop_per_cycle[low].si if cpu.int16_per_cycle is not None else 0.5,
         "lanes": single.si / 4.0,
         "low_lanes": width(low) / 4.0,
         "wide_lanes": width(wide) / 4.0,

@@ -24,14 +24,14 @@ from engine.kernels.jit import kernel
 from model_zoo import table as T
 
 R = places(
-    "threads cores inter_op low_peak wide_peak binary_peak vector_rate lanes_rate clock low_gemm low_conv wide_gemm "
+    "threads cores inter_op low_peak wide_peak binary_peak vector_rate clock low_gemm low_conv wide_gemm "
     "wide_conv binary_efficiency short_row thin_input narrow_group lanes low_lanes wide_lanes special_cycles dram "
     "shared_rate private_rate private shared_share shared weights_total tables_total weight_bytes wide_bytes "
     "quantised private_latency shared_latency dram_latency misses row_cycles hash_cycles op_overhead op_issue barrier "
     "fuse fuse_requantise fuse_gathers prune preprocess_apart dead_ops dead_cycles write_allocate window_overhead "
     "tile_rows tile_columns lone_vector exposed weight_stream pool_cycles step_overhead requantise_cycles "
     "unpack_cycles range_cycles width_exponent core_dram dram_streams loose_grouped loose_dense fit_threads "
-    "fork_thread score_cycles class_ops power_cycles winograd winograd_weights winograd_transform reordered"
+    "fork_thread score_cycles class_ops power_cycles winograd low_tiles winograd_weights winograd_transform reordered"
 )
 """Where each number that a CPU supplies lies in a row; a sweep has a row for each design."""
 BY_CORES = (
@@ -40,7 +40,6 @@ BY_CORES = (
     R.wide_peak,
     R.binary_peak,
     R.vector_rate,
-    R.lanes_rate,
     R.shared_rate,
     R.private_rate,
     R.private,
@@ -113,16 +112,17 @@ def tile_share(m, n, slides, lanes, rec):
 
 
 @kernel
-def tiled_gain(pixels, channels, filters, rec):
+def tiled_gain(pixels, channels, filters, rate, rec):
     """Multiplications of a 3 x 3 convolution over those of its transformed 4 x 4 tiles, their transforms beside. [-]
 
     The last tiles of a row and a column are filled up. A tile is transformed once for each channel and each filter,
-    and multiplied for each pair of them. No less than 1: the library multiplies windows where tiles are no faster.
+    and multiplied for each pair of them, at a ``rate`` over that of windows: sums of INT8 pixels need 16 bits. No less
+    than 1: the library multiplies windows where tiles are no faster.
     """
     side = root(larger(pixels, 1.0))
     fill = side / (rounded_up(side / _TILE_SIDE) * _TILE_SIDE)
     apart = 1.0 + field_of(rec, R.winograd_transform) * (1.0 / channels + 1.0 / larger(filters, 1.0))
-    return larger(1.0, field_of(rec, R.winograd) * fill * fill / apart)
+    return larger(1.0, field_of(rec, R.winograd) * rate * fill * fill / apart)
 
 
 @kernel
@@ -164,8 +164,7 @@ def cell_bytes(table, j, size, ways, mask, rec):
 @kernel
 def on_threads(threads, rec, out):
     """The records of streams that use so many of their threads; fills ``out``. Their memory stays where it lies."""
-    for at in range(rec.shape[0]):
-        out[at] = rec[at]
+    out[:] = rec
     active = load(threads, 0)
     cores = smaller(active, field_of(rec, R.cores))
     store(out, R.threads * LANES, field_of(out, R.threads) * (active / field_of(rec, R.threads)))
