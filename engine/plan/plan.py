@@ -111,6 +111,12 @@ class Plan:
     shared: bool = False  # stages on devices of one kind lie on the same ones
     options: tuple[Plan, ...] = ()  # whole plans to choose from where the scenario leaves something open; this is one
 
+    @property
+    def batches(self) -> int:
+        """Batches that are worked on at once, streams apart: of replicas, copies of the stages, and places. [-]"""
+        places = len({stage.place for stage in self.stages}) if self.pipelined else 1
+        return self.replicas * places * min(stage.copies for stage in self.stages)
+
 
 def with_tiles(plan: Plan, tiles: Iterable[tuple[int, ...]]) -> Plan:
     """A plan that leaves the knobs of its stages' devices open, where there are several settings."""

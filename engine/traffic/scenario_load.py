@@ -176,20 +176,18 @@ def service_table(
 
 
 def _token_fits(scenario: Scenario, longest: int, catalog: Catalog | None = None) -> list[tuple[float, Fit, int]]:
-    """Bytes of a cached token on a device of each stage, the memory with the longest prompt, and devices. [B], [-]"""
+    """Bytes of a cached token on a device of each stage, the memory with the longest prompt, and devices. [B], [-]
+
+    Both lengths lie as the plan of the longest has them: a shorter prompt may take fewer devices.
+    """
     longest = max(2, longest)
-    short, far = (
-        [
-            (fit, part.stage.ways * part.stage.context)
-            for part in priced(scenario.with_(inputs=inputs), catalog)[2].priced
-            for fit in part.fits
-            if fit.required
-        ]
-        for inputs in (1, longest)
-    )
+    _, plan, far = priced(scenario.with_(inputs=longest), catalog)
+    short = assemble(bind(scenario.with_(inputs=1), catalog), plan)
     return [
-        ((b.state_bytes - a.state_bytes) / (longest - 1), b, devices)
-        for (a, _), (b, devices) in zip(short, far, strict=True)
+        ((b.state_bytes - a.state_bytes) / (longest - 1), b, part.stage.ways * part.stage.context)
+        for before, part in zip(short.priced, far.priced, strict=True)
+        for a, b in zip(before.fits, part.fits, strict=True)
+        if b.required
     ]
 
 

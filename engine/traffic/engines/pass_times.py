@@ -227,11 +227,11 @@ def acceptance_of(scenario: Scenario, catalog: Catalog | None = None) -> tuple[f
 def engine_of(scenario: Scenario, scheduler: Scheduler, longest: int, requests: int) -> tuple[Times, Scheduler]:
     """Pass times of a scenario, and its scheduler with its replicas and the blocks that fit beside the weights.
 
-    Devices that a request visits one after the other (pipeline stages) are as many replicas, each as slow as the
-    slowest of them would be alone; so are streams. Attention ranks step together. A block of the cache that is swapped
-    crosses the host's link as each device's part of it takes at the usable rate, a lower bound.
-    TrafficError where one request of the ``longest`` [tokens] does not fit, more blocks are given than do, or there is
-    no link to swap over.
+    Cards that each have the whole network are replicas. Devices that a request visits one after the other (pipeline
+    stages) are as many, each as slow as the slowest of them would be alone; so are streams. Attention ranks step
+    together. A block of the cache that is swapped crosses the host's link as each device's part of it takes at the
+    usable rate, a lower bound. TrafficError where one request of the ``longest`` [tokens] does not fit, more blocks are
+    given than do, or there is no link to swap over.
     """
     guesses = len(scheduler.acceptance)
     if guesses and guesses != len(acceptance_of(scenario)):
@@ -239,14 +239,12 @@ def engine_of(scenario: Scenario, scheduler: Scheduler, longest: int, requests: 
     times = device_times(scenario, scheduler.budget, min(scheduler.max_seqs, requests), longest)
     base = scenario.with_(batch=1, outputs=1)
     _, plan, lone = priced(base)
-    visited = len({stage.place for stage in plan.stages}) if plan.pipelined else 1
-    slowed = max(1.0, visited * lone.interval_s / lone.latency_s)
+    slowed = max(1.0, plan.batches / plan.replicas * lone.interval_s / lone.latency_s)
     if slowed > 1.0:
         slower = {name: slowed * getattr(times, name) for name in PARTS}
         times = times._replace(**slower)
     checked(scenario.with_(batch=1))
-    engines = plan.replicas * scenario.streams * visited
-    scheduler = replace(scheduler, replicas=engines, ranks=scenario.attention_dp or 1)
+    scheduler = replace(scheduler, replicas=plan.batches * scenario.streams, ranks=scenario.attention_dp or 1)
     if scheduler.preempt == "swap":
         scheduler = _swapping(base, scheduler, longest - 1)
     tokens = cache_tokens(base, longest - 1)  # no prompt has the last token, which is made and not read
