@@ -9,10 +9,12 @@ from typing import Any
 from engine.choose.candidates import Row, candidates
 from engine.choose.question import Question, question_of
 from engine.choose.serving import Refusal, Served, offers
+from engine.choose.simulation import under_load
 from engine.evaluate import evaluate
 from engine.scenario import Scenario, encode
 from engine.scenario.configuration import configuration
 from engine.scenario.sentences import amount
+from engine.traffic.engines.operating_points import LIMITS
 from hardware_specs.catalog import Catalog, default_catalog
 from model_zoo.catalog import Zoo, default_zoo
 
@@ -112,10 +114,14 @@ def _try_system(
                 enough.add(start.precision)
     for best in sorted(result, key=lambda point: _key(point, question)):
         report = evaluate(best.scenario, catalog, zoo)
-        if report.error_band.relative is not None or question.evidence == "any":
-            return replace(row, best=best, report=report, front=_front(result)), count
-        why = f"meets your limits without evidence: {report.error_band.why}"
-        refusals.append(Refusal(best.scenario, "evidence", why, 1.0))
+        if report.error_band.relative is None and question.evidence == "measured":
+            why = f"meets your limits without evidence: {report.error_band.why}"
+            refusals.append(Refusal(best.scenario, "evidence", why, 1.0))
+            continue
+        point = None if best.joined is None else under_load(question, best)
+        if not isinstance(point, Refusal):
+            return replace(row, best=best, report=report, point=point, front=_front(result)), count
+        refusals.append(point)
     return replace(row, refusal=min(refusals, key=_distance, default=None)), count
 
 
@@ -239,8 +245,9 @@ def _sentence(question: Question, rows: Sequence[Row], workload: str, unit: str,
     best = row.best
     assert best is not None
     prefix = f"{best.instances:,} instances of " if best.instances > 1 else ""
-    if (decoder := best.joined) is not None:
-        times = f"under load TTFT {amount(decoder.ttft_s, 's')}, TPOT {amount(decoder.tpot_s, 's')}"
+    if row.point is not None:
+        ttft, tpot = (amount(row.point.figure(name) or 0.0, "s") for name in ("ttft_s", "tpot_s"))
+        times = f"under load TTFT p99 {ttft}, TPOT p50 {tpot}"
     else:
         p99 = question.users is None and (question.latency_s is not None or question.qps is not None)
         times = f"{'p99 ' if p99 else ''}latency {amount(best.loaded_latency_s, 's')}"
@@ -313,6 +320,9 @@ def _plain(row: Row) -> dict[str, Any]:
     data |= {"loaded_latency_s": best.loaded_latency_s, "rate_per_s": best.rate}
     names = ("full_rate", "rate_per_device", "devices", "instances", "usd_per_hour", "total_usd_per_hour")
     data |= {name: getattr(best, name) for name in names}
+    if row.point is not None:
+        data |= {f"simulated_{name}": row.point.figure(name) for name in LIMITS}
+        data |= {"simulated_clients": best.clients, "simulated_rate_per_s": row.point.report.output_tokens_per_s}
     data["token"] = encode(best.scenario)
     data["front"] = [
         {

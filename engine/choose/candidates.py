@@ -15,6 +15,7 @@ from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.configuration import configuration
 from engine.scenario.formats import BITS, WEIGHT_ONLY
+from engine.traffic.engines.operating_points import OperatingPoint
 from hardware_specs.catalog import Catalog
 from hardware_specs.schema import Device, System
 from model_zoo.catalog import Zoo
@@ -45,6 +46,7 @@ class Row:
     reason: str = ""  # its price and throughput against the winner; empty for the best
     tied: bool = False  # its cost and the winner's differ by less than their error bands
     report: Report | None = None  # of the best arrangement: what opens elsewhere
+    point: OperatingPoint | None = None  # of a language model: one instance under its load, simulated
     front: tuple[Served, ...] = ()  # speed of a user against throughput a device, slowest user first
 
     @property

@@ -52,11 +52,11 @@ class WhatIf(ChoiceRecord):
 class Question(ChoiceRecord):
     """What should carry a workload? SI units; None where nothing is asked.
 
-    Limits hold under load: `latency_s` for 99% of requests, `ttft_s` and `tpot_s` at the concurrency that is answered
-    with. `qps` is a demand of requests a second, `users` one of requests in flight, each user sending the next when the
-    last is answered; without either, an instance is used to its limits. `bits` is the fewest of a weight that is
-    tried; a format that the network itself was made for always is. `evidence` measured leaves
-    out what has no error band.
+    Limits hold under load: `latency_s` and `ttft_s` for 99% of requests, `tpot_s` for half of them, at the concurrency
+    that is answered with. `qps` is a demand of requests a second, `users` one of requests in flight, each user sending
+    the next when the last is answered; without either, an instance is used to its limits. `bits` is the fewest of a
+    weight that is tried; a format that the network itself was made for always is. `evidence` measured leaves out what
+    has no error band.
     """
 
     workload: WorkloadId

@@ -54,6 +54,7 @@ class Served:
     full_rate : the same when it is busy all the time [1/s]
     devices : in use [-]
     instances : how many the demand takes; 1 where there is none [-]
+    clients : requests in flight in each: its part of the users, else as many as its batches have places for [-]
     """
 
     scenario: Scenario
@@ -65,6 +66,7 @@ class Served:
     full_rate: float
     devices: int
     instances: int = 1
+    clients: int = 1
 
     @property
     def rate_per_device(self) -> float:
@@ -115,8 +117,7 @@ def offers(question: Question, start: Scenario, catalog: Catalog, zoo: Zoo) -> I
         if not isinstance(result, Served):
             yield result
             return
-        copies = plan.replicas * (len(plan.stages) if plan.pipelined else 1)
-        yield _with_demand(question, bound, times, result, batch * scenario.streams * copies)
+        yield _with_demand(question, bound, times, result, batch * scenario.streams * plan.batches)
         if result.rate < _WORTH * last or (question.users is not None and batch >= question.users):
             return
         last = result.rate
@@ -174,17 +175,19 @@ def _under_load(
 
 def _with_demand(question: Question, bound: Bound, times: Figures, point: Served, under_way: int) -> Served:
     """As many instances as the demand takes, and their share of time busy; ``under_way`` requests fill one."""
-    instances, busy = 1, point.scenario.costs.utilisation
+    instances, clients, busy = 1, under_way, point.scenario.costs.utilisation
     if question.qps is not None:
         need = question.qps * units_of(bound)
         instances = max(1, math.ceil(need / point.rate * (1 - 1e-12)))
         busy = need / instances / point.throughput_per_s
     elif question.users is not None:
         instances = math.ceil(question.users / under_way)
+        clients = math.ceil(question.users / instances)
         busy = question.users / (instances * under_way) * point.full_rate / point.throughput_per_s
     busy = min(1.0, busy)
     scenario = point.scenario.with_(costs=point.scenario.costs.model_copy(update={"utilisation": busy}))
-    return replace(point, scenario=scenario, usd_per_million=times.usd_per_million_at(busy), instances=instances)
+    usd_per_million = times.usd_per_million_at(busy)
+    return replace(point, scenario=scenario, usd_per_million=usd_per_million, instances=instances, clients=clients)
 
 
 def _miss(scenario: Scenario, name: str, value: float, limit: float, unit: str = "s") -> Refusal:

@@ -1,6 +1,5 @@
 """What should I use?"""
 
-import math
 from typing import Any
 
 import pandas as pd
@@ -11,8 +10,7 @@ from app.shared import formats as fmt
 from app.shared.comparison import Entry
 from app.views.choose import charts, tables, texts
 from app.views.choose.controls import PageQuestion, ask, controls, questions
-from engine.choose import Answer, Question, Row, choose
-from engine.choose.serving import Served
+from engine.choose import Answer, Row, choose
 from engine.scenario import ScenarioError
 
 _ROWS = 11  # shown before the table scrolls
@@ -40,18 +38,6 @@ def ranking(answer: Answer, able: list[Row]) -> None:
             st.session_state["h.row"] = row and row.label
 
         parts.table(frame, columns, max_rows=_ROWS, tall=38 * _ROWS, select=select, key="h.table")
-
-
-def demand(question: Question, best: Served) -> dict[str, str]:
-    """What is asked of all instances and of one, as Load's address has it; of a model that it serves by the item."""
-    query = {"asks": "item"} if best.joined is None and best.scenario.batch > 1 else {}
-    if question.qps is not None:
-        rate = {"qps": question.qps / best.instances, "demand": question.qps}
-        query |= {"load": "open"} | {name: f"{qps:.12g}" for name, qps in rate.items()}
-    elif question.users is not None and best.joined is not None:
-        clients = math.ceil(question.users / best.instances)
-        query |= {"load": "closed", "clients": str(clients), "users": str(question.users)}
-    return query
 
 
 def detail(answer: Answer, row: Row) -> None:
@@ -96,7 +82,7 @@ def detail(answer: Answer, row: Row) -> None:
             if st.button("Open in Explore", type="primary", key="h.open"):
                 link.show("explore", best.scenario)
             if st.button("Load", key="h.load", help=texts.LOAD_HELP):
-                link.show("traffic", best.scenario, demand(answer.question, best))
+                link.show("traffic", best.scenario, tables.load_address(answer, row))
             st.button("Compare", key="h.compare", on_click=comparison.add, args=(Entry(best.scenario),),
                       help=texts.COMPARE_HELP)  # fmt: skip
             st.button("Pin", key="h.pin", on_click=link.pin_scenario, args=(best.scenario,),
@@ -181,7 +167,7 @@ def show() -> None:
             seconds=fmt.seconds(answer.seconds),
         )
     )
-    if any(row.best is not None and row.best.joined is not None for row in able):
+    if any(row.point is not None for row in able):
         st.caption(texts.SERVING_CAPTION)
 
 

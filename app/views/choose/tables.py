@@ -10,6 +10,10 @@ from app.shared import formats as fmt
 from app.shared import glossary, link
 from app.views.choose import texts
 from engine.choose import Answer, Row
+from engine.choose.simulation import load_of, scheduler_of
+from engine.traffic.engines.calendar import ClosedLoop
+from engine.traffic.engines.operating_points import LIMITS
+from engine.traffic.engines.scheduler import POLICIES
 from model_zoo.catalog import default_zoo
 
 
@@ -28,9 +32,9 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
     bests = [row.best for row in rows if row.best is not None]
     unit = glossary.rate_unit(answer.unit)
     pace = fmt.scale([best.rate_per_device for best in bests], f"{unit}/s")
-    waits = [best.loaded_latency_s if best.joined is None else best.joined.tpot_s for best in bests]
+    points = [row.point for row in rows if row.point is not None]
+    waits = [point.figure("tpot_s") or 0.0 for point in points] or [best.loaded_latency_s for best in bests]
     times = fmt.scale(waits, "s")
-    decoder = any(best.joined is not None for best in bests)
     demand = answer.by == "usd_per_hour"
     columns: dict[str, list] = {
         "System": [row.label for row in rows],
@@ -44,12 +48,12 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
         price_unit = unit if answer.cost_unit == answer.unit else "output tokens"
         columns[f"$/M {price_unit}"] = [best.usd_per_million for best in bests]
         columns["Range ($)"] = [money_range(row.best.usd_per_million, row.band.relative) for row in rows if row.best]
-    name = "TPOT under load" if decoder else "p99" if _at_random(answer) else "Latency"
+    name = "TPOT p50 under load" if points else "p99" if _at_random(answer) else "Latency"
     columns[f"{name} ({times.unit})"] = [times(wait) for wait in waits]
-    if decoder:
-        firsts = [0.0 if best.joined is None else best.joined.ttft_s for best in bests]
+    if points:
+        firsts = [point.figure("ttft_s") or 0.0 for point in points]
         first = fmt.scale([median(firsts)], "s")
-        columns[f"TTFT under load ({first.unit})"] = [first(value) for value in firsts]
+        columns[f"TTFT p99 under load ({first.unit})"] = [first(value) for value in firsts]
     columns[f"{pace.unit} per device"] = [pace(best.rate_per_device) for best in bests]
     reports = [row.report for row in rows if row.report]
     powers = [(report.power_w, best.instances) for report, best in zip(reports, bests, strict=True)]
@@ -86,9 +90,11 @@ def times(answer: Answer, row: Row) -> list[str]:
     assert best is not None
     assert report is not None
     batch = f"a batch of {best.scenario.batch:,}" if best.scenario.batch > 1 else "a request alone"
-    if (load := best.joined) is not None:
-        first, per_token, whole = (fmt.seconds(value) for value in (load.ttft_s, load.tpot_s, load.latency_s))
-        lines = [texts.JOINED.format(ttft=first, tpot=per_token, latency=whole)]
+    if row.point is not None:
+        first, per_token, whole = (fmt.seconds(row.point.figure(name) or 0.0) for name in LIMITS)
+        rate = answer.question.qps and fmt.si(answer.question.qps / best.instances, "QPS")
+        load = rate or f"{best.clients:,} client{'' if best.clients == 1 else 's'}"
+        lines = [texts.SIMULATED.format(load=load, ttft=first, tpot=per_token, latency=whole)]
         if best.scenario.batch > 1:
             first, per_token, whole = (fmt.seconds(value) for value in (report.ttft_s, report.tpot_s, report.latency_s))
             count = f"{best.scenario.batch:,}"
@@ -99,6 +105,23 @@ def times(answer: Answer, row: Row) -> list[str]:
         rate = fmt.si(best.rate, f"{glossary.rate_unit(answer.unit)}/s")
         words.insert(0, f"p99 latency {fmt.seconds(best.loaded_latency_s)} at {rate}")
     return words
+
+
+def load_address(answer: Answer, row: Row) -> dict[str, str]:
+    """What the Load page's address says so that it opens with the demand of this row, all of it and an instance's."""
+    best, question = row.best, answer.question
+    assert best is not None
+    query = {"asks": "item"} if row.point is None and best.scenario.batch > 1 else {}
+    if question.qps is not None:
+        query |= {"load": "open", "qps": repr(question.qps / best.instances), "demand": repr(question.qps)}
+    elif row.point is not None:
+        load = load_of(question, best)
+        assert isinstance(load, ClosedLoop)
+        query |= {"load": "closed", "clients": str(load.clients), "ramp": repr(load.ramp_s)}
+        query |= {"users": str(question.users)} if question.users is not None else {}
+    if row.point is not None and (seats := scheduler_of(best).max_seqs) > POLICIES["vllm"].max_seqs:
+        query["max-seqs"] = str(seats)
+    return query
 
 
 def rows(answer: Answer) -> list[dict[str, Any]]:

@@ -1,0 +1,50 @@
+"""A language model's arrangement on the calendar of passes, under the load that a question means. Simulated."""
+
+from dataclasses import replace
+
+from engine.choose.question import Question
+from engine.choose.serving import Refusal, Served
+from engine.devices.common.contract import Unsupported
+from engine.scenario import ScenarioError
+from engine.scenario.sentences import amount
+from engine.traffic.arrivals import Arrivals, Poisson
+from engine.traffic.engines.calendar import ClosedLoop
+from engine.traffic.engines.operating_points import OperatingPoint, engine
+from engine.traffic.engines.scheduler import POLICIES, Scheduler
+
+LABELS = {"ttft_s": "TTFT p99", "tpot_s": "TPOT p50", "e2e_s": "end to end p99"}
+"""Limits of a serving engine, each at the percentile that it is judged at."""
+
+
+def load_of(question: Question, served: Served) -> ClosedLoop | Arrivals:
+    """What comes to each instance: its part of a rate, or clients that send the next request when the last is answered.
+
+    Without a demand there are as many clients as the batch has places. They begin one after another over the time of a
+    request, so that the first wave is no load of its own.
+    """
+    if question.qps is not None:
+        return Poisson(question.qps / served.instances)
+    assert served.joined is not None
+    return ClosedLoop(served.clients, ramp_s=float(f"{served.joined.latency_s:.3g}"))
+
+
+def scheduler_of(served: Served) -> Scheduler:
+    """The usual policy of the Load page, with a seat for every request of the batch."""
+    usual = POLICIES["vllm"]
+    return replace(usual, max_seqs=max(usual.max_seqs, served.clients))
+
+
+def under_load(question: Question, served: Served) -> OperatingPoint | Refusal:
+    """One instance under its load, or why it does not serve it: the limit that it misses most, at its percentile."""
+    try:
+        point = engine(served.scenario, scheduler_of(served), {}).at(load_of(question, served))
+    except (ScenarioError, Unsupported) as error:
+        return Refusal(served.scenario, "runs", str(error))
+    asked = {"ttft_s": question.ttft_s, "tpot_s": question.tpot_s, "e2e_s": question.latency_s}
+    limits = {name: limit for name, limit in asked.items() if limit is not None}
+    over = {name: (point.figure(name) or 0.0) / limit for name, limit in limits.items()}
+    name = max(over, key=lambda name: over[name], default="")
+    if not name or over[name] <= 1.0:
+        return point
+    sentence = f"{LABELS[name]} {amount(over[name] * limits[name], 's')} > {amount(limits[name], 's')}"
+    return Refusal(served.scenario, "limit", sentence, over[name])
