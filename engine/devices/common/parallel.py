@@ -7,11 +7,13 @@ to each. So devices = pipeline stages x attention ranks x groups of a context x 
 """
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from engine.devices.common.setting import PricedField
 from engine.scenario import Scenario
 from engine.scenario.configuration import stage_devices
+from entries.files import read_plain
 from model_zoo.ops import Graph
 
 _OVER = tuple(f"{percent}%" for percent in (5, 10, 20, 30, 50, 75, 100, 150, 200))
@@ -53,46 +55,20 @@ def _copies(graph: Graph, scenario: Scenario) -> tuple[int, ...]:
     return tuple(range(ranks, min(experts_of(graph), 8 * ranks) + 1, ranks)) if ranks > 1 else ()
 
 
-def _field(needs: str, offers: Callable[[Graph, Scenario], tuple[Any, ...]], assumption: str) -> PricedField:
-    return PricedField(needs, assumption, offers=offers, schemes=("tensor",))
+def _excesses(graph: Graph, scenario: Scenario) -> tuple[str, ...]:
+    return _OVER if scenario.expert_parallel else ()
 
 
+_OFFERS: Mapping[str, Callable[[Graph, Scenario], tuple[Any, ...]]] = {
+    "pipeline_parallel": _stages,
+    "attention_dp": _ranks,
+    "context_parallel": _contexts,
+    "expert_parallel": _expert_ranks,
+    "expert_imbalance": _excesses,
+    "redundant_experts": _copies,
+}
 PARALLEL: Mapping[str, PricedField] = {
-    "pipeline_parallel": _field(
-        "device left that some of its layers could go to",
-        _stages,
-        "Layers of each kind are dealt evenly over pipeline stages; a batch is on one of them at a time, and as many "
-        "batches as stages are under way, each with its cache.",
-    ),
-    "attention_dp": _field(
-        "device left that could attend to requests of its own",
-        _ranks,
-        "Attention ranks have as many requests each, the fullest a part of one more, and wait for one another; what "
-        "they share takes in the tokens of all, which a gather before and a scatter after it exchange.",
-    ),
-    "context_parallel": _field(
-        "device left, or state beside keys and values that grow with the context, which one token passes to the next",
-        _contexts,
-        "Groups of a context have all weights each. Keys and values of a prompt are gathered before attention, not "
-        "hidden behind it; partial results of a token go to the group that has its request, in 16 bits, with the sum "
-        "of exponentials of each head in 32. No measurement at hand checks it.",
-    ),
-    "expert_parallel": _field(
-        "routed experts whose number divides over its devices",
-        _expert_ranks,
-        "Ranks of experts receive a token once for all that it picks there, in the format that experts compute in, and "
-        "answer in 16 bits; where all devices hold every token they only add up.",
-    ),
-    "expert_imbalance": _field(
-        "ranks of experts of their own",
-        lambda graph, scenario: _OVER if scenario.expert_parallel else (),
-        "The rank with most tokens has so much more than the mean, in arithmetic as in exchange; all wait for it.",
-    ),
-    "redundant_experts": _field(
-        "ranks of experts of their own",
-        _copies,
-        "Second copies of the busiest experts halve, with one on every rank, what the busiest rank has above the mean; "
-        "with two on every rank they leave a third.",
-    ),
+    name: PricedField(**texts, offers=_OFFERS[name], schemes=("tensor",))
+    for name, texts in read_plain(Path(__file__).with_name("parallel.yaml")).items()
 }
 """Fields of a family whose devices share decoders so."""

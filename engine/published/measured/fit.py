@@ -154,11 +154,9 @@ def _cost(residuals: np.ndarray, at: np.ndarray, spread: np.ndarray) -> float:
 
 def _left_out(slopes: np.ndarray, residuals: np.ndarray, spread: np.ndarray) -> float:
     """Mean absolute residual of each row when a linear model is met without it."""
-    rows = len(residuals)
     result = []
-    for out in range(rows):
-        mask = np.arange(rows) != out
-        shift = _step(slopes[mask], residuals[mask], np.zeros(len(spread)), spread)
+    for out in range(len(residuals)):
+        shift = _step(np.delete(slopes, out, 0), np.delete(residuals, out), np.zeros(len(spread)), spread)
         result.append(abs(residuals[out] + slopes[out] @ shift))
     return float(np.mean(result))
 
@@ -209,25 +207,10 @@ def _fit_rows(
         at, residuals = goal, answers
         if converged:
             break
-        for j in range(len(movable)):
-            local[:, j] = _slope(predict, values, at, j, rows, residuals, high[j])
+        for j, step in enumerate(np.where(at + _STEP <= high, _STEP, -_STEP)):  # to the side that the range leaves open
+            probe = at + step * (np.arange(len(at)) == j)
+            local[:, j] = (predict(values(probe), rows) - residuals) / step
     return values(at)
-
-
-def _slope(
-    predict: Predict,
-    values: Callable[[np.ndarray], Mapping[str, float]],
-    at: np.ndarray,
-    j: int,
-    rows: Sequence[int],
-    residuals: np.ndarray,
-    high: float,
-) -> np.ndarray:
-    """How rows answer to the logarithm of one constant, towards the side its range leaves open."""
-    step = _STEP if at[j] + _STEP <= high else -_STEP
-    probe = at.copy()
-    probe[j] += step
-    return (predict(values(probe), rows) - residuals) / step
 
 
 def fit(system: str, device: Device, rows: Sequence[Row], catalog: Catalog) -> FittedPart:
