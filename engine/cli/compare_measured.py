@@ -2,6 +2,7 @@
 
 import argparse
 import lzma
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -47,16 +48,13 @@ def compare_measured(args: argparse.Namespace) -> Answer:
         raise ScenarioError(f"{table.name}: none of {len(table.rows)} rows could be predicted; of {count}: {reason}")
     errors = [error for row in forecasts for error in row.errors.values()]
     inside, overall = coverage(forecasts), spread(errors)
-    without: dict[str, int] = {}
-    for row in forecasts:
-        for name in row.missing:
-            without[name] = without.get(name, 0) + 1
+    without = Counter(name for row in forecasts for name in row.missing)
     data: dict[str, Any] = {
         "file": table.name,
         "rows": len(table.rows),
         "predicted": len(forecasts),
         "skipped": dict(why),
-        "figures_without_prediction": without,
+        "figures_without_prediction": dict(without),
         "given_limits": sum(bool(getattr(row.rate, "limits", ())) for row in forecasts),
         "summary": overall,
         "groups": groups(forecasts),

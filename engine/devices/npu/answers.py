@@ -115,8 +115,8 @@ def _program(job: Job) -> assembly.NpuProgram:
             instructions.append(HostOperator("softmax", value, target))
         else:
             last = instructions.pop()
-            vector_op = VectorOp(op.kind.lower() if op.kind != "Sigmoid" else "sigmoid")
-            instructions.append(InstructionChain(last.source, (*last.ops, vector_op), target, last.matrix))
+            chain = (*last.ops, VectorOp(op.kind.lower()))
+            instructions.append(InstructionChain(last.source, chain, target, last.matrix))
         value = target
     return assembly.NpuProgram(tuple(instructions), vectors, matrices)
 
