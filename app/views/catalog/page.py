@@ -124,19 +124,23 @@ def parameters(workload: Any) -> list[specs.SpecNumber]:
 
 
 def members(system: Any) -> None:
-    """Devices and wires of a system."""
+    """A system's devices and wires, its numbers and those of each."""
     catalog = default_catalog()
-    rows = [{"Part": catalog.device(g.device).name, "Count": g.count, "As": "device"} for g in system.devices]
+    rows: list[tuple[Any, int, str]] = [(catalog.device(g.device), g.count, "device") for g in system.devices]
     if system.host:
-        rows.append({"Part": catalog.device(system.host.device).name, "Count": system.host.count, "As": "host"})
+        rows.append((catalog.device(system.host.device), system.host.count, "host"))
     for u in system.links:
         way = f", {u.hops} hops" if u.hops > 1 else ""
-        rows.append(
-            {"Part": catalog.link(u.link).name, "Count": 1, "As": f"link between {glossary.BETWEEN[u.role]}{way}"}
-        )
+        rows.append((catalog.link(u.link), 1, f"link between {glossary.BETWEEN[u.role]}{way}"))
     if system.nic:
-        rows.append({"Part": catalog.nic(system.nic).name, "Count": 1, "As": "NIC"})
-    parts.table(pd.DataFrame(rows), tall=None)
+        rows.append((catalog.nic(system.nic), 1, "NIC"))
+    parts.table(pd.DataFrame([(part.name, *row) for part, *row in rows], columns=["Part", "Count", "As"]), tall=None)
+    for part in {part.id: part for part in (system, *(part for part, *_ in rows))}.values():
+        if numbers := specs.quantities(part):
+            st.markdown(f"**{fmt.plain(part.name)}**")
+            values(numbers)
+            if part is not system:  # whose sources follow
+                sources(part)
 
 
 def graph(workload: Any) -> None:
@@ -203,12 +207,12 @@ def detail(section: str, id: str) -> None:
             pair = (systems(), [id]) if section == "workloads" else pair
             if st.button("Open in Explore", type="primary", key="open.entry"):
                 open_entry(*pair)
-        if section == "systems":
-            members(entry)
         if section == "workloads":
             if entry.params:
                 values(parameters(entry))
             graph(entry)
+        elif section == "systems":
+            members(entry)
         else:
             values(specs.quantities(entry))
         if section == "devices":

@@ -97,7 +97,8 @@ def _store(file: Any) -> str:
 
 def own_network() -> None:
     """The upload, what was found in it, and the way to it."""
-    with st.expander(texts.OWN_NETWORK, icon=":material/upload_file:"):
+    with st.expander(texts.OWN, expanded="own" in st.query_params, icon=":material/upload_file:"):
+        st.caption(texts.OWN_HARDWARE)
         files = st.file_uploader(
             texts.UPLOAD,
             type=["json", "onnx"],

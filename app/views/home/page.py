@@ -21,17 +21,18 @@ _TODAY = ("llama-70b", "dlrm", "resnet-edge", "gru")
 _WORKLOAD = "home.workload"
 
 
-def _limit(decoder: bool) -> dict[str, float]:
-    """The limit that a request's users feel most; empty where there is none."""
-    name, label, help = (
-        ("tpot_s", texts.TPOT, texts.TPOT_HELP) if decoder else ("latency_s", "Latency limit (ms)", texts.LATENCY_HELP)
-    )
-    value = st.number_input(label, min_value=0.0, value=None, placeholder="none", help=help, key=f"home.{name}")
-    return {name: value / fmt.MILLISECOND.factor} if value else {}
+def _limits(decoder: bool) -> dict[str, float]:
+    """The limits that a request's users feel; empty where none is set. [s]"""
+    limits = {}
+    for column, (name, (label, help)) in zip(st.columns(2), texts.LIMITS["decoder" if decoder else "other"].items()):
+        args: dict[str, Any] = {"min_value": 0.0, "value": None, "placeholder": "none", "help": help}
+        if value := column.number_input(label, key=f"home.{name}", **args):
+            limits[name] = fmt.MILLISECOND.si(value)
+    return limits
 
 
 def ask() -> None:
-    """A network, the lengths of a request and a limit: they are answered by Choose."""
+    """A network, the lengths of a request and limits: they are answered by Choose."""
     with st.container(border=True, key="ask"):
         workload = st.session_state.get(_WORKLOAD, _FIRST)
 
@@ -39,14 +40,16 @@ def ask() -> None:
         pickers.workload("home.network", workload, store, label="Network")
         fields: dict[str, Any] = {"workload": workload}
         fields |= pickers.lengths(workload, None, None, lambda name, v: {"value": v, "key": f"home.{name}.{workload}"})
-        fields |= _limit(default_zoo().graph(workload).causal)
+        fields |= _limits(default_zoo().graph(workload).causal)
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             if st.button(texts.FIND, type="primary", key="home.find"):
                 try:
                     link.show("choose", query={"q": question_of(fields).token})
                 except ScenarioError as error:
                     parts.refusal(error)
-            st.page_link("views/catalog/page.py", label=f":small[{texts.OWN}]", query_params=link.address())
+            st.page_link(
+                "views/catalog/page.py", label=f":small[{texts.OWN}]", query_params=link.address() | {"own": "open"}
+            )
 
 
 def today() -> None:

@@ -58,3 +58,16 @@ def test_numbers_of_every_entry_are_grouped_and_never_scientific():
     for frame in at.dataframe:
         for text in frame.value.get("Value", ()):
             assert not re.search(r"(?<![\d.])\d{5,}", text), text
+
+
+def test_a_system_shows_the_numbers_of_its_parts_and_where_they_were_read():
+    """It had a list of parts and the sentence that it has no numbers; a device's were in another section."""
+    at = opened("catalog", section="systems", find="dfx-u280")
+    shown = [len(frame.value) for frame in at.dataframe if "Evidence" in frame.value.columns]
+    assert len(specs.quantities(CATALOG.device("alveo-u280-dfx"))) in shown
+    assert any(m.value.startswith("`") for m in at.markdown)
+
+
+def test_the_way_to_ones_own_files_opens_their_place():
+    boxes = opened("catalog", own="open").expander
+    assert [box.proto.expanded for box in boxes if "your own" in box.label] == [True]

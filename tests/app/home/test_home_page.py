@@ -73,14 +73,16 @@ def test_a_question_of_today_is_asked(monkeypatch):
     assert question_of(token) == QUESTIONS["dlrm"].question
 
 
-def test_a_network_its_lengths_and_a_limit_become_a_question(monkeypatch):
+def test_a_network_its_lengths_and_limits_become_a_question(monkeypatch):
     def click(at: AppTest) -> None:
         at.number_input(key="home.inputs.llama3.1-70b").set_value(2000).run()
+        at.number_input(key="home.ttft_s").set_value(500.0).run()
         at.number_input(key="home.tpot_s").set_value(30.0).run()
         at.button(key="home.find").click().run()
 
     question = question_of(asked(monkeypatch, click))
-    assert (question.workload, question.inputs, question.tpot_s) == ("llama3.1-70b", 2000, pytest.approx(0.03))
+    assert (question.workload, question.inputs) == ("llama3.1-70b", 2000)
+    assert (question.ttft_s, question.tpot_s) == pytest.approx((0.5, 0.03))
 
 
 def test_a_link_with_a_scenario_still_opens_it_at_the_bare_address():
