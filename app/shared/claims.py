@@ -33,6 +33,11 @@ def value_text(value: Any) -> str:
     return str(value)
 
 
+def amount(value: Any, unit: str) -> str:
+    """A value with its unit: `31.5 ms`, `0.2%`, `3.48×`."""
+    return f"{value_text(value)}{'' if unit in ('%', '×') else ' '}{unit}".rstrip()
+
+
 def metric(name: str) -> str:
     """A claim's metric in the field's words: `share of time, Softmax`."""
     if name in _WORDS["metrics"]:

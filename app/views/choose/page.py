@@ -28,6 +28,8 @@ def ranking(answer: Answer, able: list[Row]) -> None:
     title = texts.CHEAPEST_FIRST.format(ranked=count) + (f"; {len(able) - count} without" if count < len(able) else "")
     with parts.card(texts.SYSTEMS_MEET, title, stretch=False):
         frame = tables.meeting(answer, able)
+        if parts.mobile():  # which shows three columns: what each costs is one of them
+            frame["Configuration"] = frame.pop("Configuration")
         text = st.column_config.TextColumn
         columns: dict[str, Any] = {"System": text(pinned=not parts.mobile()), "vs winner": text(help=texts.RATIO_HELP)}
         columns["Configuration"] = text(width=parts.wide_enough(frame["Configuration"]))

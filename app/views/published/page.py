@@ -19,6 +19,7 @@ from engine.scenario import decode
 
 _COLUMNS = ("Claim", "Metric", "Published", "Predicted", "Unit", "Error (%)", "Allowed", "Status", "Role")
 """Of the table: as many as no edge cuts; a row picked says the rest beside the chart, and the files have it."""
+_ON_A_PHONE = ("Metric", "Error (%)", "Predicted", "Published", "Unit", "Allowed", "Status", "Role", "Claim")
 _NUMBER = Path(__file__).parent / "number.md"
 _WORDS = 20  # characters of a value, above which it is a sentence
 
@@ -81,14 +82,16 @@ def detail(row: claims.Row) -> None:
     st.markdown(f"**{fmt.plain(row['id'])}** :gray[· {fmt.plain(TITLES[row['document']])}, {fmt.plain(row['where'])}]")
     name = claims.metric(row["metric"])
     st.markdown(f"{fmt.plain(name[:1].upper() + name[1:])}: {fmt.plain(claims.of(row, ', '))}")
-    values = [fmt.plain(f"{claims.value_text(row[key])} {unit}".rstrip()) for key in ("published", "predicted")]
+    values = [fmt.plain(claims.amount(row[key], unit)) for key in ("published", "predicted")]
     error = f", {fmt.deviation(row['error'])}" if row["error"] is not None else ""
     st.markdown(f"Published **{values[0]}**, predicted **{values[1]}**{error}")
     evidence = ", ".join(text for text in dict.fromkeys((row["kind"], claims.role(row))) if text)
     st.caption(f"Allowed {claims.tolerance(row['tolerance'])}; {evidence}; {claims.status(row)}.")
     if row["naive"]:
         st.caption(
-            texts.NULL_MODEL.format(name=row["naive"]["name"], predicted=claims.value_text(row["naive"]["predicted"]))
+            texts.NULL_MODEL.format(
+                name=row["naive"]["name"], predicted=fmt.plain(claims.amount(row["naive"]["predicted"], unit))
+            )
         )
     for text in (row["reason"], row["note"]):
         if text:
@@ -175,7 +178,7 @@ def table(rows: list[claims.Row], key: str) -> None:
             "Error (%)": st.column_config.NumberColumn(format="%+.1f"),
         },
         key=key,
-        column_order=(*_COLUMNS[1:], "Claim") if parts.mobile() else _COLUMNS,
+        column_order=_ON_A_PHONE if parts.mobile() else _COLUMNS,
         select=select,
     )
 

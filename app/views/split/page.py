@@ -164,11 +164,11 @@ def camera(scenario: Scenario) -> None:
         frame = pd.DataFrame(
             {
                 "Where": [p.name for p in places],
-                "Uplink per camera (Mbit/s)": [fmt.MEGABIT(p.uplink_bytes_per_s) for p in places],
                 "Cameras": [fmt.UNKNOWN if p.cameras is None else fmt.count(p.cameras) for p in places],
                 "p99": [fmt.seconds(tail.value) if tail is not None else fmt.UNKNOWN for tail in tails],
                 "Power (W)": [p.watts for p in places],
                 texts.MONTH_COLUMN: [p.usd_per_month for p in places],
+                "Uplink per camera (Mbit/s)": [fmt.MEGABIT(p.uplink_bytes_per_s) for p in places],
                 "Error band": [fmt.band(p.error_band.relative) for p in places],
                 "In time": [p.meets_limit for p in places],
             }

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.shared import cached, comparison
+from app.shared import cached, comparison, parts
 from engine.choose import choose, question_of
 from engine.choose.question import QUESTIONS
 from engine.scenario import encode
@@ -161,3 +161,10 @@ def test_load_is_asked_for_the_same_demand(demand):
         else:
             assert (value["qps"], value["demand"]) == (pytest.approx(20.0 / best.instances), 20.0)
         me.open()
+
+
+def test_a_phone_shows_what_each_system_costs(monkeypatch):
+    """It has room for three columns, and the second was wide."""
+    monkeypatch.setattr(parts, "mobile", lambda: True)
+    me = Walker(q=question_of(FEW | {"workload": "llama3.1-8b"}).token).open()
+    assert list(me.at.dataframe[0].value)[:2] == ["System", "$/M output tokens"]

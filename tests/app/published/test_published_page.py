@@ -91,3 +91,14 @@ def test_a_figure_of_a_document_stands_beside_its_predictions_value_by_value() -
     }
     for which in ("published", "predicted"):
         assert drawn[which.capitalize()] == pytest.approx([row[which] for row in groups[name]])
+
+
+def test_every_value_of_a_claim_has_its_unit() -> None:
+    """A null model "gives 0.0329", of what nobody said; a share was "0.2 %"."""
+    assert [words.amount(0.2, "%"), words.amount(3.48, "×"), words.amount(31.5, "ms")] == ["0.2%", "3.48×", "31.5 ms"]
+    at = AppTest.from_file(str(APP / "main.py"), default_timeout=240)
+    at.query_params["claim"] = "FB-101"
+    at.run()
+    at.switch_page(str(APP / "views" / "published" / "page.py")).run()
+    (sentence,) = [c.value for c in at.caption if "null model" in c.value]
+    assert sentence.endswith("%.")
