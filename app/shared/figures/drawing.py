@@ -19,6 +19,7 @@ from app.shared.figures.style import (
 
 Trace = dict[str, Any]
 BAR_WIDTH = 0.66  # of a row
+_WIDE = 0.005  # of the axis: a bar of a few pixels
 _LEGEND = 34  # height of a line of it [px]
 _LIGHT = {PALETTE[resource][False] for resource in ("offchip", "links", "overhead")}  # hues that carry white text
 
@@ -49,13 +50,14 @@ class Bar:
 
 
 def bars(marks: Sequence[Bar], dark: bool, *, width: float = BAR_WIDTH, outline: float = 0.0) -> list[Trace]:
-    """A trace for each part, in their order; `outline` is the width of the line around a bar. [px]"""
+    """A trace for each part, in their order; `outline` is the width of the line around a wide bar. [px]"""
     traces: list[Trace] = []
+    wide = _WIDE * max((bar.start + bar.length for bar in marks), default=0.0)
     for part, over in dict.fromkeys((bar.part, bar.over) for bar in marks):
         group = [bar for bar in marks if (bar.part, bar.over) == (part, over)]
         marker: dict[str, Any] = {"color": [b.colour for b in group]}
         if outline:
-            marker["line"] = {"width": outline, "color": "rgba(128,128,128,0.35)"}
+            marker["line"] = {"width": [outline * (b.length > wide) for b in group], "color": "rgba(128,128,128,0.35)"}
         if any(b.hatch for b in group):
             marker["pattern"] = {
                 "shape": [b.hatch for b in group],

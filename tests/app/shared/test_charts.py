@@ -230,3 +230,9 @@ def test_an_error_beyond_the_axis_stands_at_its_edge():
     assert spots["y"] == [0.125, 0.5, 1.25, 8.0]
     low, high = fig.to_dict()["layout"]["yaxis"]["range"]
     assert low < math.log10(0.125) < math.log10(8.0) < high
+
+
+def test_lines_around_bars_leave_narrow_ones_their_hue():
+    """Hundreds of operators of a prefill were grey: each bar was as thin as the line around it."""
+    marks = [drawing.Bar(0, 100.0, "#123456", ""), drawing.Bar(0, 0.1, "#123456", "", 100.0)]
+    assert drawing.bars(marks, False, outline=0.6)[0]["marker"]["line"]["width"] == [0.6, 0.0]
