@@ -59,7 +59,8 @@ def _finite(value: float | None) -> TypeGuard[float]:
     return value is not None and math.isfinite(value)
 
 
-def _round3(value: float) -> float:
+def round3(value: float) -> float:
+    """A number to three significant digits."""
     return float(f"{value:.3g}")
 
 
@@ -69,7 +70,7 @@ def digits3(value: float) -> str:
         return UNKNOWN
     if value == 0:
         return "0"
-    size = _round3(abs(value))
+    size = round3(abs(value))
     decimals = max(0, 2 - math.floor(math.log10(size)))
     return (MINUS if value < 0 else "") + f"{size:,.{decimals}f}"
 
@@ -105,12 +106,13 @@ def cells(values: Iterable[float | None]) -> str:
     where it would be lost.
 
     Three digits of each number where the largest would have more than four behind the point; a number below a
-    millionth the browser would then write scientifically: it is rounded away. "localized" rounds nothing: 289.782.
+    millionth the browser would then write scientifically: it is rounded away. "localized" rounds nothing: 289.782, so
+    a table rounds such a column itself.
     """
     sizes = sorted(abs(v) for v in values if _finite(v) and v)
     if not sizes:
         return "localized"
-    low, high = (math.floor(math.log10(_round3(size))) for size in (sizes[0], sizes[-1]))
+    low, high = (math.floor(math.log10(round3(size))) for size in (sizes[0], sizes[-1]))
     whole = all(size == round(size) for size in sizes)
     fine = 1 - low if low < 0 else min(2 - low, max(3 - high, 1 - low))
     decimals = max(2 - high, 0 if whole or (low >= 0 and high > 3) else fine)
@@ -123,7 +125,7 @@ def cells(values: Iterable[float | None]) -> str:
 
 def _exponent(value: float, unit: str) -> int:
     """Power of ten, a multiple of three, that leaves the rounded value a mantissa in 1..999."""
-    size = _round3(abs(value))
+    size = round3(abs(value))
     if size == 0 or not math.isfinite(size):
         return 0
     exponent = 3 * math.floor(math.log10(size) / 3 + 1e-12)

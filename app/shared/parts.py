@@ -182,7 +182,10 @@ def table(
     Readers of screens hear what its columns are.
     """
     number = st.column_config.NumberColumn
-    digits = {name: number(format=fmt.cells(frame[name])) for name in frame if frame[name].dtype.kind == "f"}
+    formats = {name: fmt.cells(frame[name]) for name in frame if frame[name].dtype.kind == "f"}
+    long = [name for name, format in formats.items() if format == "localized" and (frame[name] % 1 > 0).any()]
+    frame = frame.assign(**{name: frame[name].map(fmt.round3) for name in long})
+    digits = {name: number(format=format) for name, format in formats.items()}
     digits |= {name: number(format="localized") for name in frame if frame[name].dtype.kind in "iu"}
     first = {frame.columns[0]: st.column_config.Column(pinned=True)} if frame.columns[0] not in digits else {}
     return st.dataframe(

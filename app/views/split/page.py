@@ -215,7 +215,7 @@ def packets(scenario: Scenario, report: Report | None) -> None:
             {
                 "Memory": [m.name.upper().replace("-", " ") for m, _ in memories],
                 "Of each": [m.per for m, _ in memories],
-                "Size (kB)": [fmt.KILOBYTE(m.capacity.si) for m, _ in memories],
+                "Size": [fmt.si(m.capacity.si, "B") for m, _ in memories],
                 "Cycles": [f"{m.nearest.si:g} to {m.farthest.si:g}" for m, _ in memories],
                 "Bytes per access": [f"{m.width.si:g}" if m.width is not None else fmt.UNKNOWN for m, _ in memories],
                 texts.WAIT_COLUMN: [wait for _, wait in memories],

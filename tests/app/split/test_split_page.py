@@ -174,3 +174,9 @@ def test_forwarding_is_the_family_s_and_refuses_others():
     with pytest.raises(ScenarioError, match="executors is 481; allowed: 0 to 480"):
         forwarding(nic, 481)
     assert nic_of(ALEXNET) is None
+
+
+def test_a_table_writes_no_more_digits_than_are_read():
+    """29,041.694 requests per second beside 1,372.4, and a memory of 2,147,483.648 kB."""
+    frame = next(f.value for f in opened("split", "tonic-fc").dataframe if "Requests per second" in f.value)
+    assert [float(f"{value:.3g}") for value in frame["Requests per second"]] == list(frame["Requests per second"])
