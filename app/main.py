@@ -9,7 +9,7 @@ from streamlit.navigation.page import Page
 from app.shared import boundary, cached, compiling, fixes, link, parts
 from app.shared import formats as fmt
 from app.shared.legible import STYLE
-from app.shared.widgets.choices import sentences
+from app.shared.widgets.choices import say_unread, sentences
 from engine.devices.common.contract import Unsupported
 from engine.scenario import encode
 
@@ -99,6 +99,7 @@ def _show() -> None:
     slot = st.container()
     try:
         page.run()
+        say_unread(link.PARAM, link.BASELINE)
         parts.footer()
     except Unsupported as reason:
         fixes.alternatives(page.url_path or PAGES[0], reason)

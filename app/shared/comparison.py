@@ -15,7 +15,7 @@ import streamlit as st
 from app.shared import formats as fmt
 from app.shared import link
 from app.shared.boundary import callback
-from app.shared.widgets.choices import say
+from app.shared.widgets.choices import parameter, say
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import bind
 from engine.scenario import Scenario, ScenarioError, decode, encode, token_in
@@ -138,7 +138,7 @@ def sync() -> None:
     What the address held and can't be read is said.
     """
     ss = st.session_state
-    token = st.query_params.get(PARAM, "")
+    token = parameter(PARAM)
     if token and token != write(current()):
         try:
             ss.comparison, message = read(token)

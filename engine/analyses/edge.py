@@ -95,7 +95,7 @@ def host_and_nic(scenario: Scenario, limit_s: float = 7e-3) -> tuple[NodeShare, 
     idle = bound.system.extra_power.si if bound.system.extra_power is not None else 0.0
     alone = _largest_batch(bound, host, limit_s)
     shares = []
-    for report, device in ((alone, host), (evaluate(scenario.with_(scheme="on-path", batch=1)), nic)):
+    for report, device in ((alone, host), (evaluate(scenario.with_(scheme="on-path")), nic)):
         above = None if report.power_w is None else report.power_w - idle
         price, batch = device.price.si if device.price is not None else None, report.scenario.batch
         rate = report.throughput_per_s

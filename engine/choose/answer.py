@@ -11,7 +11,8 @@ from engine.choose.question import Question, question_of
 from engine.choose.serving import Refusal, Served, offers
 from engine.choose.simulation import under_load
 from engine.evaluate import evaluate
-from engine.scenario import Scenario, encode
+from engine.resolve.check import fixed_lengths
+from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.configuration import configuration
 from engine.scenario.sentences import amount
 from engine.traffic.engines.operating_points import LIMITS
@@ -79,8 +80,10 @@ def choose(question: Any, catalog: Catalog | None = None, zoo: Zoo | None = None
     began = time.perf_counter()
     question = question_of(question)
     catalog, zoo = catalog or default_catalog(), zoo or default_zoo()
+    starts = list(candidates(question, catalog, zoo))  # all are looked up before the first is priced
+    _check(question, zoo)
     rows, designs = [], 0
-    for start, arrangements in list(candidates(question, catalog, zoo)):  # all are looked up before the first is priced
+    for start, arrangements in starts:
         row, count = _try_system(question, start, arrangements, catalog, zoo)
         rows.append(row)
         designs += count
@@ -91,6 +94,15 @@ def choose(question: Any, catalog: Catalog | None = None, zoo: Zoo | None = None
     what_ifs = _order([row for row in rows if row.what_if], money)
     sentence = _sentence(question, real, workload.name, unit, money)
     return Answer(question, workload.name, unit, real, what_ifs, sentence, designs, time.perf_counter() - began)
+
+
+def _check(question: Question, zoo: Zoo) -> None:
+    """ScenarioError for a limit or a length that the workload has nothing for."""
+    limits = {} if zoo.graph(question.workload).causal else dict.fromkeys(("ttft_s", "tpot_s"))
+    for name, usual in (limits | fixed_lengths(zoo, question.workload)).items():
+        if (value := getattr(question, name)) not in (None, usual):
+            workload = zoo.workload(question.workload).name
+            raise ScenarioError(f"{name} is {value:g}: that means nothing for {workload}, so leave it out")
 
 
 def _try_system(

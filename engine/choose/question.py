@@ -66,7 +66,7 @@ class Question(ChoiceRecord):
     ttft_s: float | None = Field(default=None, gt=0, le=1e6)
     tpot_s: float | None = Field(default=None, gt=0, le=1e6)
     power_w: float | None = Field(default=None, gt=0, le=1e9)
-    qps: float | None = Field(default=None, gt=0, le=1e12)
+    qps: float | None = Field(default=None, ge=1e-9, le=1e12)
     users: int | None = Field(default=None, ge=1, le=1_000_000_000)
     batch: int | None = Field(default=None, ge=1, le=65536)
     bits: Literal[4, 8, 16, 32] = 8

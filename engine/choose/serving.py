@@ -112,8 +112,11 @@ def offers(question: Question, start: Scenario, catalog: Catalog, zoo: Zoo) -> I
             alone = times if batch == 1 else first_alone(bound)
         power = times.figure("power_w")
         result = _under_load(question, bound, times, continuous(bound, times, alone), sum(plan.devices_used))
-        if isinstance(result, Served) and question.power_w is not None and (power or 0.0) > question.power_w:
-            result = _miss(scenario, "power", power or 0.0, question.power_w, "W")
+        if isinstance(result, Served) and question.power_w is not None:
+            if power is None:
+                result = Refusal(scenario, "runs", "no power is known of it, so no limit on power holds")
+            elif power > question.power_w:
+                result = _miss(scenario, "power", power, question.power_w, "W")
         if not isinstance(result, Served):
             yield result
             return

@@ -33,6 +33,13 @@ class Parser(argparse.ArgumentParser):
         """InputError instead of the usage and an exit."""
         raise InputError(f"{self.prog}: {message[:_LONGEST]}")
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse a value of ``--``, in place of which argparse would hand on an empty list."""
+        for text in args or ():
+            if text.startswith("-") and text.endswith("=--"):
+                self.error(f"argument {text[:-3]}: '--' is not allowed: a value is")
+        return super().parse_known_args(args, namespace)
+
 
 def _number(kind: type, limits: Mapping[str, float], text: str) -> float:
     """A number of the text within ``from`` or ``above`` and ``to``; without limits, as whoever reads it takes it."""

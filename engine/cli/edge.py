@@ -8,7 +8,7 @@ from engine.analyses.camera import Camera, CameraNetwork, Cascade, Tier, row_of,
 from engine.analyses.cuts import best_split, split_points
 from engine.analyses.edge import depth_first_of, forwarding, host_and_nic
 from engine.analyses.placement import p99_s, placements
-from engine.cli.command import Answer
+from engine.cli.command import Answer, refuse
 from engine.cli.scenario import scenario_in, scenario_of
 from engine.cost.error_bands import told
 from engine.devices import family
@@ -20,6 +20,9 @@ from hardware_specs.catalog import default_catalog
 
 def split(args: argparse.Namespace) -> Answer:
     """Every cut of a network between two or three executors, and the best. Estimates."""
+    if args.scheme != "split":
+        refuse(args, ("scheme",), "a network that is cut; split is the scheme that cuts it")
+    refuse(args, ("split", "second_split"), "every cut, of which the best is found")
     scenario = scenario_in(args).with_(scheme="split", second_split=None)
     points = split_points(scenario, args.first_precision, args.goal)
     best = best_split(points, args.goal)

@@ -4,7 +4,7 @@ import argparse
 
 from engine.analyses.node.at_work import by_kind
 from engine.analyses.node.tilings import pinned, products, tilings_of
-from engine.cli.command import Answer
+from engine.cli.command import Answer, refuse
 from engine.cli.scenario import scenario_in
 from engine.scenario import ScenarioError
 from engine.scenario.sentences import amount, percent
@@ -39,21 +39,22 @@ def _sides(text: str, name: str, count: int) -> tuple[int, ...]:
 def tile(args: argparse.Namespace) -> Answer:
     """Every tiling of every product on a card, or the price of one. Counts are exact, times estimates."""
     jobs = products(scenario_in(args))
-    if args.op:
+    if args.op is not None:
         names = [op.name for _, op, _ in jobs]
         jobs = tuple(row for row in jobs if row[1].name == args.op)
         if not jobs:
             raise ScenarioError(f"--op is {args.op[:60]!r}: products here are {', '.join(names[:20])}")
-    if args.block:
+    if args.block is not None:
         block = _sides(args.block, "--block", 3)
         rows, sentences = [], []
         for job, op, side in jobs:
             best = tilings_of(job, op, side, 0.0).best["latency"]
-            cores = _sides(args.cores, "--cores", 2) if args.cores else best.cores
+            cores = _sides(args.cores, "--cores", 2) if args.cores is not None else best.cores
             tiling = pinned(side, block, (cores[0], cores[1]), args.stays or "")
             sentences.append(f"{op.name}: {amount(tiling.seconds, 's')} (best {amount(best.seconds, 's')})")
             rows.append({"name": op.name, "pinned": vars(tiling) | {"words": tiling.words()}, "best": vars(best)})
         return {"products": rows}, sentences
+    refuse(args, ("cores", "stays"), "a search over all blocks; give block")
     tilings = [tilings_of(job, op, side) for job, op, side in jobs]
     sentences = []
     for product in tilings:

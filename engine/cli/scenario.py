@@ -86,5 +86,5 @@ def scenario_in(args: argparse.Namespace) -> Scenario:
     """The scenario meant by the arguments of `add_scenario`."""
     scenario = scenario_of(args.scenario, args.system, args.workload, None if args.scheme else args.devices)
     flags = {f.path: getattr(args, f.path) for f in FIELDS if f.flag and f.kind != "id"}
-    changes = [f"{path}={value}" for path, value in flags.items() if value]
+    changes = [f"{path}={value}" for path, value in flags.items() if value is not None]
     return apply_all(scenario, changes + args.set)

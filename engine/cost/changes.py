@@ -16,6 +16,7 @@ from engine.devices.common.contract import Unsupported
 from engine.plan.schemes import Plan
 from engine.resolve.bind import bind
 from engine.resolve.bound import Bound
+from engine.resolve.check import fixed_lengths
 from engine.resolve.setting import label, without_reader
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.fields import BY_FAMILY
@@ -66,12 +67,13 @@ def without_effect(times: Schedule) -> list[str]:
     """A sentence for each setting of a priced scenario that moves no time, rate, power, energy or price.
 
     Each what-if, network parameter, switch, tile, layer format and field of some families alone is set back to the
-    catalog's value or the default, and the scenario priced again. A part that a what-if changes has no price
+    catalog's value or the default, lengths that the network has none of and devices that its plan leaves idle too, and
+    the scenario priced again. A part that a what-if changes has no price
     (`engine.scenario.overrides.without_figure`): that alone is no effect of hardware. Cores of a host that has enough
     of them move its power alone, which is a sentence too.
     """
     bound, sentences = times.bound, []
-    for path, value, back in _settings(bound):
+    for path, value, back in (*_settings(bound), *_idle(times)):
         with_money = path.endswith(".price") or not path.startswith(("devices.", "host.", "links.", "system."))
         names = [name for name in METRICS if with_money or name not in _MONEY]
         try:
@@ -90,6 +92,18 @@ def without_effect(times: Schedule) -> list[str]:
             clause = f"is the same without it{f', as this is {why}' if why else ''}"
             sentences.append(f"No effect here: {setting}; every time, rate, power and price {clause}.")
     return sentences
+
+
+def _idle(times: Schedule) -> Iterator[tuple[str, Any, Scenario]]:
+    """The same of lengths that a network has none of, and of devices beyond those that the plan uses."""
+    bound, s = times.bound, times.bound.scenario
+    for name, usual in fixed_lengths(bound.zoo, s.workload).items():
+        if (value := getattr(s, name)) != usual:
+            yield name, value, s.with_(**{name: usual})
+    group = bound.system.devices[0]
+    count = min(group.counts or (group.count,))
+    if max(count, sum(times.plan.devices_used)) < s.devices:
+        yield "devices", s.devices, s.with_(devices=count)
 
 
 def _settings(bound: Bound) -> Iterator[tuple[str, Any, Scenario]]:

@@ -88,6 +88,19 @@ def problems_of(times: Schedule, memory: Sequence[MemoryRow], continuous: Contin
     return tuple(problems)
 
 
+def unchecked(times: Schedule, continuous: Continuous | None) -> tuple[str, ...]:
+    """A sentence for each limit on a figure that the scenario has not; ``continuous``: under continuous batching."""
+    limits, tokens = times.bound.scenario.limits, "this request makes no tokens one by one"
+    rows = (
+        ("TTFT", limits.ttft_s, continuous, tokens),
+        ("TPOT", limits.tpot_s, continuous, tokens),
+        ("power", limits.power_w, times.figure("power_w"), "no power is known of this system"),
+        ("price", limits.capex_usd, times.account.price_usd, "no price is known of this system"),
+    )
+    missing = ((name, why) for name, limit, figure, why in rows if limit is not None and figure is None)
+    return tuple(f"Not checked: the limit on {name}, as {why}." for name, why in missing)
+
+
 def _headline(times: Schedule) -> str:
     ttft, tpot, s, graph = times.figure("ttft_s"), times.figure("tpot_s"), times.bound.scenario, times.bound.graph
     if ttft is not None and tpot is not None:

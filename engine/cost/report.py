@@ -13,7 +13,7 @@ from engine.cost.best_plan import better_streams, fewer_devices
 from engine.cost.changes import band_of, without_effect
 from engine.cost.continuous import Continuous, continuous
 from engine.cost.error_bands import BANDED, ErrorBand
-from engine.cost.headline import limit_of, problems_of, tile_of, verdict
+from engine.cost.headline import limit_of, problems_of, tile_of, unchecked, verdict
 from engine.cost.layout import METRICS
 from engine.cost.rows import (
     RESOURCE_NAMES,
@@ -128,8 +128,8 @@ class Report:
 
     @cached_property
     def without_effect(self) -> tuple[str, ...]:
-        """A sentence for each setting that moves no figure. Each is set back when they are read."""
-        return tuple(without_effect(self.times))
+        """A sentence for each setting that moves no figure, set back when they are read, and each limit on none."""
+        return (*without_effect(self.times), *unchecked(self.times, self._limited))
 
     @cached_property
     def _words(self) -> tuple[str, str]:
@@ -156,9 +156,13 @@ class Report:
     @cached_property
     def problems(self) -> tuple[str, ...]:
         """What does not fit, and limits that are missed, a sentence each."""
+        return problems_of(self.times, self.memory, self._limited)
+
+    @property
+    def _limited(self) -> Continuous | None:
+        """Times of a sequence where there are limits on them: at batch 1 they are priced once more."""
         limits = self.scenario.limits
-        has_limits = limits.ttft_s is not None or limits.tpot_s is not None
-        return problems_of(self.times, self.memory, self.continuous if has_limits else None)
+        return None if limits.ttft_s is None and limits.tpot_s is None else self.continuous
 
     @property
     def usd_per_million_all_tokens(self) -> float | None:

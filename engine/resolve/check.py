@@ -11,8 +11,9 @@ from engine.devices import family
 from engine.devices.common.contract import DeviceFamily, Unsupported
 from engine.resolve.bound import Bound, own_model
 from engine.scenario import NotThereError, Scenario, ScenarioError
-from engine.scenario.fields import BY_FAMILY
+from engine.scenario.fields import BY_FAMILY, FIELDS
 from hardware_specs.schema import Device, System
+from model_zoo.catalog import Zoo
 from model_zoo.ops import Graph
 
 MAX_DEVICES = 1024
@@ -139,6 +140,12 @@ def check_model(bound: Bound) -> None:
         names |= {p.name for p in family(device.kind).parameters}
     for name in bound.model.keys() - names:
         raise NotThereError(f"model.{name}: no such parameter; {bound.system.name} has {', '.join(sorted(names))}")
+
+
+def fixed_lengths(zoo: Zoo, workload: str) -> dict[str, int]:
+    """Lengths of a request that a network has none of to set, each as the workload has it."""
+    kind, request = zoo.family(workload), zoo.workload(workload).request
+    return {f.path: getattr(request, f.path) for f in FIELDS if f.called and getattr(kind, f.called) is None}
 
 
 def lower_graph(scenario: Scenario, device: Device, graph: Graph, model: Mapping[str, float]) -> Graph:

@@ -27,7 +27,7 @@ Share = Annotated[str, StringConstraints(pattern=r"^(by-capacity|[0-9]{1,3}%)$")
 Percent = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,3}%$")]
 OpName = Annotated[str, StringConstraints(pattern=r"^[\w][\w.-]{0,80}$")]
 Printed = Annotated[str, StringConstraints(pattern=r"^[\w .,+%/µ-]{1,40}$")]
-Ways = Annotated[int, Field(ge=0, le=100_000)]
+Ways = Annotated[int | None, Field(ge=0, le=100_000)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -103,8 +103,8 @@ class Scenario(ChoiceRecord):
     inputs: int = Field(default=1, ge=1, le=1_048_576)
     outputs: int = Field(default=1, ge=1, le=1_048_576)
     params: dict[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,40}$")], int | Finite] = Field(default={})
-    threads_per_core: Ways | None = None  # 1
-    inter_op_threads: Ways | None = None  # 1
+    threads_per_core: Ways = None  # 1
+    inter_op_threads: Ways = None  # 1
     numa: Id | None = None  # local
     precision: Id
     kv_format: Id | None = None  # as activations
@@ -115,14 +115,14 @@ class Scenario(ChoiceRecord):
     scheme: Id = "single"
     host_tables: Share | None = None  # on the cards
     devices: int = Field(default=1, ge=1, le=100_000)
-    pipeline_parallel: Ways | None = None  # 1
-    attention_dp: Ways | None = None  # 1
-    context_parallel: Ways | None = None  # 1
-    expert_parallel: Ways | None = None  # 1
+    pipeline_parallel: Ways = None  # 1
+    attention_dp: Ways = None  # 1
+    context_parallel: Ways = None  # 1
+    expert_parallel: Ways = None  # 1
     expert_imbalance: Percent | None = None  # none
-    redundant_experts: Ways | None = None  # none
+    redundant_experts: Ways = None  # none
     split: int = Field(default=0, ge=0, le=100_000)
-    second_split: Ways | None = None  # all behind the first cut on the second executor
+    second_split: Ways = None  # all behind the first cut on the second executor
     switches: dict[Path, bool] = Field(default={})
     overrides: dict[Path, Finite | Printed] = Field(default={}, max_length=64)
     costs: Costs = Costs()
@@ -180,6 +180,8 @@ def _rule(kind: str, info: Any, message: str, fields: Iterable[str]) -> str:
         return f"{number} {start} {'to' if above is None else 'and up to'} {high:,.12g} is allowed".replace(",", "")
     return {
         "finite_number": "a finite number is needed",
+        "int_parsing": "a number is needed",
+        "float_parsing": "a number is needed",
         "dict_type": "a mapping of names to values is needed",
         "model_type": "a mapping of names to values is needed",
         "tuple_type": "a list is needed",

@@ -9,7 +9,7 @@ from engine.resolve.choices import Choices, choices, why_not
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario
 from engine.scenario.fields import FIELDS, Field
-from engine.scenario.scenario import TOKEN_LIMIT, VERSION, Costs, Limits, Percent, Share, Ways
+from engine.scenario.scenario import TOKEN_LIMIT, VERSION, Costs, Limits, Percent, Share
 from hardware_specs import default_catalog
 
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "SCENARIO.md"
@@ -23,7 +23,7 @@ _KINDS = {
 
 
 _CHOICES = [
-    (Ways | None, "a whole number that the system offers"),
+    (int | None, "a whole number that the system offers"),
     (Percent | None, "a percentage, as `25%`"),
     (Share | None, "`by-capacity` or a percentage, as `25%`"),
 ]
@@ -68,7 +68,8 @@ def default_of(info: Any) -> str:
 def row(of: Field) -> str:
     """A line of the table of fields."""
     info = Scenario.model_fields[of.path]
-    takes = ", ".join(part for part in (_KINDS.get(of.kind) or choice_of(of), limits_of(info)) if part)
+    parts = (choice_of(of),) if of.kind == "choice" else (_KINDS[of.kind], limits_of(info))
+    takes = ", ".join(filter(None, parts))
     shown = of.none if of.none is not None and default_of(info) == "none" else default_of(info)
     flag = f"`--{of.path.replace('_', '-')}`" if of.flag else ""
     return f"| `{of.path}` | {of.label} | {takes} | {shown} | {flag} | {of.group} | {of.help} |"

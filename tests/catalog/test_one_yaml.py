@@ -1,11 +1,13 @@
 """Adding an accelerator of a known family is one YAML: it appears in every picker and evaluates."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from engine.choose import choose
 from engine.evaluate import evaluate
 from engine.resolve.choices import choices, default_scenario
 from engine.scenario import ScenarioError, decode, encode
@@ -97,3 +99,21 @@ def test_a_bad_what_if_gets_one_sentence(catalog: Catalog, path: str, value: flo
     with pytest.raises(ScenarioError, match=word) as caught:
         evaluate(scenario, catalog)
     assert "\n" not in str(caught.value)
+
+
+def test_no_limit_on_power_holds_where_none_is_published(tmp_path: Path) -> None:
+    """Such a system met every limit on it."""
+    folder = tmp_path / "devices"
+    folder.mkdir()
+    text = re.sub(r"\n  max: \{.*", " {}", GPU)
+    (folder / "acme-one.yaml").write_text(text)
+    catalog = Catalog(*default_catalog().roots, tmp_path)
+    limited = default_scenario("acme-one", "gpt2-345m", catalog).with_(limits={"power_w": 1.0})
+    assert evaluate(limited, catalog).without_effect[-1] == (
+        "Not checked: the limit on power, as no power is known of this system."
+    )
+    question = {"workload": "gpt2-345m", "systems": ["acme-one"], "power_w": 1.0}
+    (row,) = choose(question, catalog).rows
+    assert row.best is None
+    assert row.reason == "no power is known of it, so no limit on power holds"
+    assert choose(question | {"power_w": None}, catalog).rows[0].best is not None

@@ -57,6 +57,21 @@ def forget(keys: Iterable[str]) -> None:
         st.session_state.pop(f"{_CHOICE}{key}", None)
 
 
+def parameter(key: str) -> str:
+    """Text of a parameter of the address that no control is of, empty where there is none."""
+    st.session_state.setdefault(f"{_CHOICE}{key}", ("", "", False))
+    return st.query_params.get(key, "")
+
+
+def say_unread(*more: str) -> None:
+    """Say once of each parameter of the address but ``more`` that it sets nothing where nothing on the page read it."""
+    ss = st.session_state
+    for key in st.query_params:
+        if key not in more and f"{_CHOICE}{key}" not in ss:
+            ss[f"{_CHOICE}{key}"] = ("", "", False)
+            say(key, f"{key[:40]!r} of this link sets nothing on this page")
+
+
 def say(key: str, wrong: object) -> None:
     """Show a sentence above the page of this run: about parameter ``key`` of the address, or an edit of it."""
     st.session_state.setdefault(_SENTENCES, {})[key] = fmt.sentence(wrong)
@@ -162,6 +177,12 @@ def switch(label: str, key: str, **kwargs: Any) -> bool:
     value, commit = remember(key, False, read, lambda on: "on" if on else "off")
     st.toggle(label, **controlled(f"w.{key}", value, commit), **kwargs)
     return value
+
+
+def text_input(label: str, key: str, **kwargs: Any) -> str:
+    """A line of text; whatever the address holds is one."""
+    parameter(key)
+    return st.text_input(label, key=key, bind="query-params", **kwargs)
 
 
 def stray(label: str, options: Iterable[str], text: str) -> str:

@@ -9,7 +9,7 @@ import streamlit as st
 from app.shared import claims, glossary, link, machine, parts, specs
 from app.shared import formats as fmt
 from app.shared.widgets import pickers
-from app.shared.widgets.choices import choose
+from app.shared.widgets.choices import choose, text_input
 from app.views.catalog import texts
 from app.views.catalog.upload import open_entry, own_network, systems
 from engine.devices import family as family_of
@@ -41,9 +41,7 @@ def pick() -> tuple[str, str | None]:
     """The sidebar and the list: section and the id chosen."""
     with st.sidebar:
         section = choose("Section", texts.SECTIONS, "section")
-        needle = st.text_input(
-            "Search", key="find", bind="query-params", placeholder=texts.SEARCH_PLACEHOLDER, max_chars=60
-        )
+        needle = text_input("Search", "find", placeholder=texts.SEARCH_PLACEHOLDER, max_chars=60)
     ids = default_zoo().ids() if section == "workloads" else default_catalog().ids(section)
     entries = {id: _get(section, id) for id in ids}
     query = (needle or "").lower()

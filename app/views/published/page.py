@@ -10,7 +10,7 @@ import streamlit as st
 from app.shared import cached, claims, link, parts
 from app.shared import formats as fmt
 from app.shared.figures import report as charts
-from app.shared.widgets.choices import choose
+from app.shared.widgets.choices import choose, text_input
 from app.views.published import measured, texts
 from engine.cost import error_bands
 from engine.published import headline, validate
@@ -31,9 +31,7 @@ def filters(rows: list[claims.Row]) -> list[claims.Row]:
         document = choose("Document", {"all": "All"} | documents, "document")
         role = choose("Role", texts.ROLES, "role", widget=st.segmented_control, required=True, help=texts.ROLE_HELP)
         status = choose("Status", texts.STATUS, "status")
-        needle = st.text_input(
-            "Search", key="claim", bind="query-params", placeholder="metric, system, id", max_chars=60
-        )
+        needle = text_input("Search", "claim", placeholder="metric, system, id", max_chars=60)
     return [
         row
         for row in rows

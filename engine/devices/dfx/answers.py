@@ -30,6 +30,7 @@ from engine.devices.dfx.family import record_of, supports
 from engine.devices.dfx.machine import Decoder, DfxMachine, random_decoder
 from engine.devices.dfx.program import LayerSizes
 from engine.scenario import ScenarioError
+from engine.scenario.token import brief
 from hardware_specs.schema import Device
 
 
@@ -107,7 +108,7 @@ def _errors(job: Job) -> tuple[Error, ...]:
 
 def _program_text(job: Job, part: str) -> str:
     if part not in PARTS:
-        raise ScenarioError(f"part is {part!r}; allowed: {', '.join(PARTS)}")
+        raise ScenarioError(f"part is {brief(part)}; allowed: {', '.join(PARTS)}")
     reason = supports(job.device, job.graph, job.format)
     if reason:
         raise Unsupported(reason)

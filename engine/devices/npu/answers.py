@@ -29,6 +29,7 @@ from engine.devices.npu.price import cell_of
 from engine.devices.npu.programs import HostOperator, Instruction, MatrixWrite, attention, convolution, mlp, sequence
 from engine.devices.npu.timing import HOST, MEMORY, UNITS, time_chains
 from engine.scenario import ScenarioError
+from engine.scenario.token import brief
 from model_zoo.ops import Op, recurrence
 
 
@@ -133,7 +134,7 @@ def _cell_program(ops: Sequence[Op], in_order: bool) -> assembly.NpuProgram:
 
 
 _STEPS = 4  # tokens, and places a side, of the programs that no scenario gives a size
-_PARTS = ("attention", "convolution", "mlp")
+_PARTS = ("layer", "attention", "convolution", "mlp")
 
 
 def _part_program(job: Job, part: str) -> assembly.NpuProgram:
@@ -152,7 +153,9 @@ def _part_program(job: Job, part: str) -> assembly.NpuProgram:
 
 
 def _program_text(job: Job, part: str) -> str:
-    return assembly.disassemble(_part_program(job, part) if part in _PARTS else _program(job))
+    if part not in _PARTS:
+        raise ScenarioError(f"part is {brief(part)}; allowed: {', '.join(_PARTS)}")
+    return assembly.disassemble(_program(job) if part == _PARTS[0] else _part_program(job, part))
 
 
 def _register_lengths(job: Job, program: assembly.NpuProgram) -> dict[str, int]:

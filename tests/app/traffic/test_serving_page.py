@@ -242,3 +242,13 @@ def test_a_long_simulation_draws_its_own_points() -> None:
     alive(at.run())
     assert said(at, "Simulated, 5,000 requests at this load")
     assert job.share == 1.0
+
+
+def test_a_parameter_of_an_address_that_nothing_reads_is_said_once() -> None:
+    """A made-up one, and one of another load than the link's, were taken without a word."""
+    at = opened("traffic", s=encode(LLAMA), clients="2", **{"w.clients": "abc", "gap-cv": "3"})
+    found = [w.value.replace("\\", "") for w in at.warning]
+    assert found == [f"'{name}' of this link sets nothing on this page." for name in ("w.clients", "gap-cv")]
+    assert not alive(at.run()).warning
+    older = opened("traffic", s=encode(LLAMA), sla="500", together="32", **{"sla-time": "ttft"})
+    assert not older.warning

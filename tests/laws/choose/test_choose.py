@@ -311,7 +311,7 @@ def test_the_token_asks_the_same() -> None:
         ({}, "workload: is required"),
         ({"workload": "nonet"}, "workload 'nonet' is not in the catalog"),
         ({"workload": "A B"}, "workload is 'A B': lower-case letters, digits, dots, hyphens and underscores"),
-        ({"workload": "resnet50", "qps": -3}, "qps is '-3': a number above 0 and up to 1e.12 is allowed"),
+        ({"workload": "resnet50", "qps": -3}, "qps is '-3': a number from 1e-09 to 1e.12 is allowed"),
         ({"workload": "resnet50", "qps": True}, "qps is true: a number"),
         ({"workload": "resnet50", "users": 1.5}, "users is '1.5': a whole number from 1 to 1000000000 is allowed"),
         ({"workload": "resnet50", "qps": 5, "users": 3}, "qps is 5 beside 3 users"),

@@ -89,6 +89,13 @@ def test_a_scenario_file_may_be_a_whole_report(capsys, tmp_path):
         (["--system", "nope"], "--system is 'nope' beside a scenario"),
         (["--workload", "resnet50"], "--workload is 'resnet50' beside a scenario"),
         (["--precision", "../x"], "precision is '../x': lower-case letters, digits, dots"),
+        (["--batch", ""], "setting 'batch=' must be path=value"),
+        (["--load-direction="], "setting 'load_direction=' must be path=value"),
+        (["--batch=--"], "argument --batch: '--' is not allowed: a value is"),
+        (["--set=--"], "argument --set: '--' is not allowed: a value is"),
+        (["--pipeline-parallel", "two"], "pipeline_parallel is 'two': a whole number from 0 to 100000 is allowed"),
+        (["--second-split=-1"], "second_split is '-1': a whole number from 0 to 100000 is allowed"),
+        (["--set", "tile=4", "--tile", "a"], "tile is 'a': whole numbers joined by x are allowed"),
     ],
 )
 def test_settings(capsys, argv, said):
@@ -232,6 +239,19 @@ def test_space_files(capsys, tmp_path, text, said):
         (["simulate", P, "--clients", "4", "--limit-ttft", "0"], "--limit-ttft: '0' is not allowed: a number above 0"),
         (["simulate", P, "--clients", "4", "--limit-tpot", "nan"], "--limit-tpot: 'nan' is not allowed: a number"),
         (["camera", "mobilenet-v1", "--precision", ""], "precision is '': lower-case letters"),
+        (["simulate", P, "--qps", "100", "--share=--"], "argument --share: '--' is not allowed: a value is"),
+        (["choose", "resnet50", "--qps", "1e-320"], "qps is '1e-320': a number from 1e-09 to 1e+12 is allowed"),
+        (["choose", "resnet50", "--ttft", "1s"], "ttft_s is 1: that means nothing for ResNet-50, so leave it out"),
+        (["choose", "resnet50", "--outputs", "9"], "outputs is 9: that means nothing for ResNet-50, so leave it out"),
+        (["ask", "program", "show", "preset:brainwave-gru", "--part", "head"], "part is 'head'; allowed: layer, atten"),
+        (["ask", "tile", "preset:node-resnext", "--cores", "2x2"], "cores is '2x2' beside a search over all blocks"),
+        (["ask", "tile", "preset:node-resnext", "--op", ""], "--op is '': products here are conv1"),
+        (["ask", "split", "preset:alexnet-split", "--scheme", "nope"], "scheme is 'nope' beside a network that is cut"),
+        (["ask", "split", "preset:alexnet-split", "--split", "3"], "split is '3' beside every cut"),
+        (
+            ["op", "gemm", "--device", "h100-sxm", "--shape", "8x8x8", "--runtime", "x"],
+            "--runtime: invalid choice: 'x'",
+        ),
     ],
 )
 def test_other_verbs(capsys, monkeypatch, argv, said):

@@ -341,6 +341,8 @@ def test_a_host_and_its_nic_at_once_are_the_sum_of_both_in_rate_watts_and_price(
     assert (host.throughput_per_s, host.wall_w) == pytest.approx((alone.throughput_per_s, alone.power_w))
     assert nic.throughput_per_s == evaluate(Scenario(**asked)).throughput_per_s
     assert both.throughput_per_s == host.throughput_per_s + nic.throughput_per_s
+    batched = Scenario(**asked, batch=8)
+    assert host_and_nic(batched)[1].latency_s == evaluate(batched.with_(scheme="on-path")).latency_s
     assert both.wall_w == pytest.approx(69.4 + host.above_idle_w + nic.above_idle_w)
     assert both.capex_usd == host.capex_usd + nic.capex_usd
     assert 100 * (both.per_watt / host.per_watt - 1) == pytest.approx(3.9, rel=0.1)

@@ -126,3 +126,25 @@ def test_depth_first_execution_refuses_what_it_sets_itself() -> None:
         depth_first_of(apply_all(scenario, ["switches.fuse=false"]))
     with pytest.raises(ScenarioError, match="scheme is 'tensor' on 4 devices"):
         depth_first_of(default_scenario("h100-sxm", "alexnet", devices=4, scheme="tensor"))
+
+
+@pytest.mark.parametrize(
+    ("pair", "changes", "said"),
+    [
+        (("xeon-8280l", "resnet50"), {"outputs": 50}, "No effect here: Outputs = 50;"),
+        (("xeon-8280l", "resnet50"), {"inputs": 7}, "No effect here: Inputs = 7;"),
+        (("h100-sxm", "llama3.2-1b"), {"devices": 8, "scheme": "single"}, "No effect here: Devices = 8;"),
+        (
+            ("xeon-8280l", "resnet50"),
+            {"limits": {"ttft_s": 1.0}},
+            "Not checked: the limit on TTFT, as this request makes",
+        ),
+        (("h100-sxm", "llama3.2-1b"), {"limits": {"tpot_s": 1.0}, "outputs": 1}, "Not checked: the limit on TPOT, as"),
+        (("brainwave-s10", "resnet50"), {"limits": {"capex_usd": 1.0}}, "Not checked: the limit on price, as no price"),
+    ],
+)
+def test_a_length_devices_or_a_limit_that_act_on_nothing_are_said(pair, changes, said) -> None:
+    usual = default_scenario(*pair)
+    report = evaluate(usual.with_(**changes))
+    assert [text for text in report.without_effect if text.startswith(said)] == list(report.without_effect) != []
+    assert not evaluate(usual.with_(limits={"latency_s": 1.0, "power_w": 1e4})).without_effect

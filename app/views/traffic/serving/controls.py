@@ -9,7 +9,7 @@ import streamlit as st
 from app.shared import formats as fmt
 from app.shared import glossary
 from app.shared.load import Load, ServingLoad
-from app.shared.widgets.choices import choose, number, switch
+from app.shared.widgets.choices import choose, number, parameter, switch, text_input
 from app.views.traffic.controls import arrivals, milliseconds, nice, pair, sizes
 from app.views.traffic.serving import texts
 from engine.cost.report import Report
@@ -42,12 +42,11 @@ def _usual_limits(report: Report) -> dict[str, float]:
 
 def _link_limits() -> dict[str, float]:
     """What an older link promises. [s]"""
-    query = st.query_params
+    name = {"ttft": "ttft_s", "tpot": "tpot_s"}.get(parameter("sla-time"), "e2e_s")
     try:
-        seconds = fmt.MILLISECOND.si(float(query.get("sla", "")))
+        seconds = fmt.MILLISECOND.si(float(parameter("sla")))
     except ValueError:
         return {}
-    name = {"ttft": "ttft_s", "tpot": "tpot_s"}.get(query.get("sla-time", ""), "e2e_s")
     return {name: seconds} if 0 < seconds < math.inf else {}
 
 
@@ -84,7 +83,7 @@ def _demand(report: Report) -> dict[str, Any]:
 def _scheduler(ranks: int) -> Scheduler:
     """The serving engine's policy, and what of it is set apart."""
     name = choose("Scheduler", glossary.WORDS["policies"], "policy", help=texts.POLICY_HELP)
-    usual, older = POLICIES[name], st.query_params.get("together", "")
+    usual, older = POLICIES[name], parameter("together")
     seats = int(older) if older.isdecimal() and 0 < int(older[:5]) <= _MAX_SEQUENCES else usual.max_seqs
     with st.expander("Scheduler settings", key="open.scheduler"):
         budget = _count("Token budget", usual.budget, _MAX_TOKENS, "budget", name, help=texts.BUDGET_HELP)
@@ -102,14 +101,7 @@ def _scheduler(ranks: int) -> Scheduler:
         if ranks > 1:
             wait = number(texts.BALANCE, 0, 100_000, 0, "balance-timeout", help=texts.BALANCE_HELP)
         late = switch("Asynchronous scheduling", "async", help=texts.ASYNC_HELP)
-        classes = st.text_input(
-            "Priorities",
-            key="priority",
-            bind="query-params",
-            placeholder="none",
-            max_chars=200,
-            help=texts.PRIORITY_HELP,
-        )
+        classes = text_input("Priorities", "priority", placeholder="none", max_chars=200, help=texts.PRIORITY_HELP)
     return replace(
         usual,
         budget=budget,
