@@ -9,6 +9,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 
 from engine.evaluate import evaluate
+from engine.resolve.bind import bind
 from engine.scenario import Scenario, ScenarioError
 from engine.traffic.closed_forms import Law, mdc
 from engine.traffic.scenario_load import service_table
@@ -76,7 +77,11 @@ class _Pool:
 
 
 def _pool(scenario: Scenario, devices: int) -> _Pool:
-    if scenario.scheme == "replicas":
+    shared_s = 0.0
+    if scenario.scheme == "replicas":  # whole copies, which share a host and its links
+        group = bind(scenario).system.devices[0]
+        count = max(n for n in (1, *(group.counts or (group.count,))) if n <= max(devices, 1))
+        shared_s = count * scenario.streams / evaluate(scenario.with_(devices=count)).times.requests_per_s
         scenario = scenario.with_(scheme="single", devices=1)
     size = scenario.devices
     if not size <= devices <= MAX_DEVICES:
@@ -89,7 +94,7 @@ def _pool(scenario: Scenario, devices: int) -> _Pool:
     hold, latency = float(table.hold_s[0, 0]), float(table.latency_s[0, 0])
     wire = max((float(r.busy_s[0, 0]) for r in table.resources.values()), default=0.0)
     limit = "network port" if wire > hold else table.bound
-    return _Pool(devices, size, devices // size * table.servers, max(hold, wire), latency, limit)
+    return _Pool(devices, size, devices // size * table.servers, max(hold, wire, shared_s), latency, limit)
 
 
 def waits(scenario: Scenario, devices: int, client: Client, points: int = 24) -> tuple[tuple[int, float], ...]:

@@ -73,6 +73,7 @@ def sweep(args: argparse.Namespace) -> Answer:
     if args.search is not None:
         result = search(space, args.search, seed=args.seed, progress=progress, top=args.top)
     else:
+        refuse(args, ("seed",), "a sweep of every design; only a search draws")
         with _executor(args.executor) as executor:
             result = engine.sweep.sweep(space, executor=executor, progress=progress, preparing=preparing, top=args.top)
     if sys.stderr.isatty():
@@ -103,7 +104,7 @@ def sweep(args: argparse.Namespace) -> Answer:
 
 def _serving(args: argparse.Namespace, data: Any) -> Answer:
     """Operating points of a serving engine: the front of tokens a second of a device and of a user."""
-    refuse(args, ["search", "pareto", "top_out"], "axes of serving; leave it out")
+    refuse(args, ["search", "pareto", "top", "top_out", "executor"], "axes of serving; leave it out")
     result = serving_sweep(data, args.seed)
     for path, places in ((args.out, result.front.tolist()), (args.table, None)):
         if path:

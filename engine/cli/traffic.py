@@ -43,6 +43,18 @@ def _serving_of(args: argparse.Namespace, qps: float) -> tuple[Serving, traffic.
     return Serving(**rules, stream=True), arrivals
 
 
+def _refuse_idle(args: argparse.Namespace, serving: Serving) -> None:
+    """InputError for an option of queues that the rest of them leaves nothing to act on."""
+    for dead, name, beside in (
+        (serving.arrangement != "pool", "services", "one copy; give arrangement pool"),
+        (serving.arrangement != "packets", "share", "requests that are no packets; give arrangement packets"),
+        (serving.sizes is None, "sizes_are", "requests of one size; give sizes"),
+        (serving.max_batch in (None, 1) and serving.request == "batch", "timeout_s", "single requests; give max-batch"),
+    ):
+        if dead:
+            refuse(args, (name,), beside)
+
+
 def _demand(args: argparse.Namespace, qps: float | None) -> tuple[Any, traffic.Sizes | None, traffic.Sizes | None]:
     """Arrivals, where there is a rate, and what sizes and outputs vary by: a trace's own where none are given."""
     arrivals, sizes, outputs = (None, None, None) if qps is None else _arrivals(args.arrivals, qps)
@@ -94,12 +106,15 @@ def simulate(args: argparse.Namespace) -> Answer:
         demand = _demand(args, args.qps)
         scenario = scenario_in(args) if args.passes is None else None
         if scenario is not None and args.clients is not None and args.qps is None and not is_decoder(scenario):
-            return simulate_loop(args, scenario, _serving_of(args, 1.0)[0])
+            serving, _ = _serving_of(args, 1.0)
+            _refuse_idle(args, serving)
+            return simulate_loop(args, scenario, serving)
         return simulate_serving(args, scenario, demand)
     refuse(args, ("think", "think_law", "ramp", "speed", *OF_POOLS), "a queue without clients or pools")
     if args.qps is None:
         raise ScenarioError("qps or clients is needed: a rate of requests, or a closed loop of so many in flight")
     scenario, (serving, arrivals) = scenario_in(args), _serving_of(args, args.qps)
+    _refuse_idle(args, serving)
     system, sizes, outputs = serving.of(scenario)
     report = traffic.simulate(
         system,
@@ -141,6 +156,7 @@ def capacity(args: argparse.Namespace) -> Answer:
     serving, arrivals = _serving_of(args, demand.peak)
     if needs_engine(args, scenario):
         return capacity_together(args, scenario, serving, arrivals, demand, _site(args, scenario))
+    _refuse_idle(args, serving)
     sla, serving = traffic.Sla.parse(args.sla), replace(serving, stream=False)
     scenarios = {"this": scenario} | {target: scenario_of(target) for target in args.against}
     first, *rivals = compare(

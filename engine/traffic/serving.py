@@ -97,8 +97,10 @@ class Serving:
             return *packets(scenario, self.share, self.places), Fixed(1)
         if self.arrangement == "whole" and is_decoder(scenario):
             if self.max_seqs > 1 or varied or self.stream:
-                if self.buckets > 1 or self.sizes_are != "inputs":
-                    raise TrafficError("a decoder's requests have inputs and outputs, and batch without buckets")
+                if self.buckets > 1 or self.timeout_s > 0.0 or self.sizes_are != "inputs":
+                    raise TrafficError(
+                        "a decoder's requests have inputs and outputs, and batch without buckets or waits"
+                    )
                 longest = inputs.largest + outputs.largest
                 return decoder_of(scenario, self.max_seqs, longest, self.places), inputs, outputs
         elif self.outputs is not None:

@@ -10,10 +10,10 @@ from engine.analyses.microservice import Client, microservice, waits
 from engine.cli.main import main
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
-from engine.resolve.presets import preset
+from engine.resolve.presets import PRESETS, preset
 from engine.scenario import ScenarioError
 from engine.traffic import NoBatching, Poisson, simulate, single
-from engine.traffic.scenario_load import service_table
+from engine.traffic.scenario_load import inferences_of, service_table
 from tests.effort import examples
 
 GRU = preset("brainwave-gru").scenario
@@ -82,3 +82,12 @@ def test_the_command_line(capsys):
     assert data["clients_per_instance"] > 1
     assert main(["microservice", "preset:brainwave-tp1", "--pool", "3", "--client-ms", "nan"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("id", [id for id, entry in PRESETS.items() if entry.scenario.scheme == "replicas"])
+def test_a_pool_of_a_nodes_cards_carries_what_the_node_does(id):
+    """Where the host decodes video the pool carried six times as much as the node that it is made of."""
+    scenario = preset(id).scenario
+    node = evaluate(scenario)
+    pool = microservice(scenario, scenario.devices)
+    assert pool.pool_qps * inferences_of(scenario) == pytest.approx(node.throughput_per_s)

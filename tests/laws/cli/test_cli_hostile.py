@@ -138,6 +138,22 @@ def test_what_an_arrangement_does_not_use_is_checked_all_the_same(capsys, argv, 
     assert said in refused(capsys, "simulate", P, "--qps", "100", "--requests", "1000", *argv)
 
 
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--services", "4"], "services is 4 beside one copy; give arrangement pool"),
+        (["--share", "0.5"], "share is 0.5 beside requests that are no packets; give arrangement packets"),
+        (["--timeout", "0.5"], "timeout-s is 0.5 beside single requests; give max-batch"),
+        (["--sizes-are", "items"], "sizes-are is 'items' beside requests of one size; give sizes"),
+    ],
+)
+def test_what_an_arrangement_does_not_use_is_refused(capsys, argv, said):
+    """It was taken, and changed nothing: four copies answered as one."""
+    for command in (["simulate", P, "--qps", "100"], ["capacity", P, "--demand", "9", "--sla", "p99=1s"]):
+        assert said in refused(capsys, *command, "--requests", "1000", *argv)
+    assert said in refused(capsys, "simulate", P, "--clients", "2", "--requests", "1000", *argv)
+
+
 def test_a_load_beyond_the_clock_s_digits_is_refused(capsys):
     """At 1e-300 requests a second the clock's rounding swallowed every latency: it said 0 s."""
     said = refused(capsys, "simulate", P, "--qps", "1e-300", "--requests", "1000")
@@ -175,6 +191,13 @@ def test_a_sweep_finds_out_first_that_its_file_can_t_be_written(capsys, tmp_path
         engine.cli.sweep.writable(path, True)
     assert kept.read_text() == "mine"
     assert sorted(tmp_path.iterdir()) == sorted([space, kept, folder])
+
+
+def test_a_sweep_of_every_design_refuses_a_seed(capsys, tmp_path):
+    """It was taken, and drew nothing."""
+    space = tmp_path / "space.yaml"
+    space.write_text("scenario: {system: xeon-8280l, workload: wide-deep-criteo}\naxes: {batch: [1, 2]}\n")
+    assert "seed is 5 beside a sweep of every design" in refused(capsys, "sweep", str(space), "--seed", "5")
 
 
 def test_a_table_replaces_a_link_and_never_follows_it(capsys, tmp_path):
