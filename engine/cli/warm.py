@@ -6,6 +6,7 @@ from contextlib import suppress
 from multiprocessing import get_context
 
 from engine.evaluate import evaluate
+from engine.kernels.jit import compile_always
 from engine.resolve.bind import named
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario
@@ -45,7 +46,7 @@ def warm() -> None:
     families: dict[str, list[Scenario]] = defaultdict(list)
     for preset in PRESETS.values():
         families[named(preset.scenario).device.kind].append(preset.scenario)
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(mp_context=get_context("spawn"), initializer=compile_always) as pool:
         list(pool.map(_reports, families.values()))
         for job in [pool.submit(_sweeps), pool.submit(_loads)]:  # served by what reports compiled
             job.result()

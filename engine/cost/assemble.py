@@ -24,6 +24,7 @@ from engine.devices.common.column import Column, NotAlike, arrays_of
 from engine.devices.common.contract import RESOURCES, DeviceFamily, Fit
 from engine.devices.common.counts import SIZES
 from engine.devices.common.job import Job
+from engine.kernels.jit import body_of, for_points
 from engine.plan.plan import terms
 from engine.plan.schemes import Hop, Plan, Stage
 from engine.resolve.bound import Bound, Wire
@@ -140,7 +141,7 @@ class Figures:
         """What a million units of work cost at another utilisation [-]; None without a price or a power. [USD]"""
         where, rows = self.layout.where, self.rows.copy()
         rows[where.globals + number.UTILISATION] = utilisation
-        money_figures(rows, 1, where)
+        for_points(money_figures)(rows, 1, where)
         return Figures(self.layout, rows).figure("usd_per_million")
 
     def global_of(self, index: int) -> float:
@@ -158,7 +159,7 @@ class Figures:
             return factors, 1.0
         clock = self.draw("clock")
         factors[list(number.CLOCKED)] = 1.0 / clock
-        return factors, voltage(*map(self.global_of, (number.SLOPE, number.REACH, number.LOWEST)), clock) ** 2
+        return factors, body_of(voltage)(*map(self.global_of, (number.SLOPE, number.REACH, number.LOWEST)), clock) ** 2
 
     def run_cost(self, run: int) -> tuple[float, float]:
         """Seconds and joules of a run in a request, all passes, joules of all devices that share it. [s], [J]"""
@@ -264,8 +265,8 @@ def _figures(design: Design, n: int, runs: Sequence[tuple[int, int]], costs: Seq
         if piece.run is not None:
             total = rows[M * piece.run : M * piece.run + M]
             _added_up(design.job(*runs[piece.run]), numbers[len(piece.rows) :], tables, total)
-    time_figures(rows, n, *layout.facts)
-    money_figures(rows, n, layout.where)
+    for_points(time_figures, n)(rows, n, *layout.facts)
+    for_points(money_figures, n)(rows, n, layout.where)
     return layout, rows
 
 

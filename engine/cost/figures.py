@@ -18,14 +18,6 @@ YEAR_S = 365.25 * 86400.0
 J_PER_KWH = 3.6e6
 
 
-@kernel
-def column_totals(seconds, rows, times, out):
-    """Adds those rows of seconds by resource and joules (n_ops, k), so many times each, first to last, to ``out``."""
-    for i in range(rows.shape[0]):
-        for r in range(seconds.shape[1]):
-            out[r] += times[i] * seconds[rows[i], r]
-
-
 def column_sums(seconds: np.ndarray, groups: Iterable[Group], places: np.ndarray) -> np.ndarray:
     """Columns of a pass: a group of operators after the other, each as often as there are alike. [s], [J]
 
@@ -33,9 +25,8 @@ def column_sums(seconds: np.ndarray, groups: Iterable[Group], places: np.ndarray
     """
     out = np.zeros(seconds.shape[1])
     for group in groups:
-        part = np.zeros(seconds.shape[1])
-        column_totals(seconds, np.searchsorted(places, group.rows), group.times, part)
-        out += part
+        rows = seconds[np.searchsorted(places, group.rows)]
+        out += np.cumsum(group.times[:, None] * rows, axis=0)[-1]  # first to last, as compiled code adds
     return out
 
 
@@ -71,7 +62,8 @@ def _spend(run, passes, ways, governed, glob, clock, into, n):
         energy = (total[p] + extra[p] + pass_j[p]) * passes[p] * ways
         if governed:
             slope, reach, lowest = glob[layout.SLOPE, p], glob[layout.REACH, p], glob[layout.LOWEST, p]
-            energy *= voltage(slope, reach, lowest, clock[p]) ** 2
+            level = voltage(slope, reach, lowest, clock[p])
+            energy *= level * level
             device_j[p] += energy
         joules[p] += energy
         stage_j[p] += energy

@@ -19,12 +19,13 @@ must follow from those: no closure over a value is ever cached, as two of one na
 
 import gc
 import inspect
+import math
 import os
 import shutil
 import tempfile
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
@@ -37,6 +38,7 @@ os.environ.setdefault("NUMBA_THREADING_LAYER", "threadsafe")
 
 import llvmlite.binding as llvm
 import numba
+import numpy as np
 from numba.core import cgutils, event, types
 from numba.extending import intrinsic, lower_builtin, models, overload, register_model, type_callable
 
@@ -227,7 +229,7 @@ def kernel(function: Callable[..., Any], refcount: bool = True, shared: bool = F
 
     @wraps(function)
     def wrapper(*args: Any) -> Any:
-        return dispatcher(*args)
+        return function(*args) if _by_python.whole else dispatcher(*args)
 
     vars(wrapper).update(py_func=function, dispatcher=dispatcher)
     options: Any = {**inner.keywords, "no_cpython_wrapper": True, "_nrt": refcount}
@@ -240,6 +242,54 @@ def body_of(function: Any) -> Callable[..., Any]:
     return getattr(function, "py_func", function)
 
 
+class _ByPython(threading.local):
+    """Whether this thread runs a kernel by Python, with every kernel that it calls."""
+
+    whole = False
+
+
+_by_python = _ByPython()
+_MOST_POINTS = 32  # points up to which a kernel may be run by Python
+_PATIENCE_S = 3.0  # of one kernel by Python: compiling a large one takes as long, or twice
+_SPENT_S: defaultdict[Any, float] = defaultdict(float)
+
+
+def _is_compiled(kernel: Any) -> bool:
+    """Whether a kernel is machine code, in this process or in the cache."""
+    dispatcher, file = getattr(kernel, "dispatcher", kernel), Path(inspect.getfile(kernel.py_func))
+    name = f"{file.stem}.{kernel.py_func.__name__}-*.nbi"
+    return bool(dispatcher.signatures) or (CACHE_DIR is not None and any(Path(_folder(file)).rglob(name)))
+
+
+def for_points(kernel: Any, count: int = 1) -> Callable[..., Any]:
+    """A kernel as whoever prices ``count`` points calls it: while they are few it is run by Python, with the same bits.
+
+    Compiling it takes seconds, running it milliseconds a point. It is compiled once Python has taken as long, and never
+    run by Python where its machine code lies in the cache.
+    """
+    if count <= _MOST_POINTS and JIT_ENABLED and _SPENT_S[kernel] <= _PATIENCE_S:
+        if not _is_compiled(kernel):
+            return partial(_run, kernel)
+        _SPENT_S[kernel] = math.inf
+    return kernel
+
+
+def compile_always() -> None:
+    """Runs no kernel by Python from here on: for whoever fills the cache before anybody asks."""
+    _SPENT_S.default_factory = lambda: math.inf
+
+
+def _run(kernel: Any, *args: Any) -> Any:
+    before, began = _by_python.whole, time.thread_time()
+    _by_python.whole = True
+    try:
+        with np.errstate(all="ignore"):  # as compiled code divides
+            return kernel.py_func(*args)
+    finally:
+        _by_python.whole = before
+        _SPENT_S[kernel] += time.thread_time() - began
+
+
 inner = partial(numba.njit, nogil=True, error_model="numpy", no_cfunc_wrapper=True)
 """Decorator of a part of kernels in its own file; what only Python calls of it is compiled anew in every process."""
 
@@ -249,8 +299,12 @@ borrows: Callable[..., Any] = partial(kernel, refcount=False)
 called_by_both: Callable[..., Any] = partial(kernel, shared=True)
 """Decorator of what Python calls for one point and a kernel for many: that one is compiled with what Python needs."""
 
-inline: Callable[..., Any] = partial(inner, inline="always")
-"""Decorator of a part of one kernel: it is compiled within it alone, where by itself and there would be twice."""
+
+def inline(function: Callable[..., Any]) -> Any:
+    """Decorator of a part of one kernel: it is compiled within it alone, where by itself and there would be twice."""
+    vars(function).update(py_func=function, targetoptions={"inline": "always"})  # what numba asks of a callee
+    type_callable(function)(lambda context: lambda *args: None)  # a name that code once mentioned has a type
+    return function
 
 
 @cache

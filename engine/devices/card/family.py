@@ -52,6 +52,7 @@ from engine.devices.common.job import Job
 from engine.devices.common.model_file import model_file
 from engine.devices.common.offer import CollectiveWire, TableMemory
 from engine.devices.common.setting import Knob, traits
+from engine.kernels.jit import for_points
 from engine.scenario import Scenario
 from engine.scenario.formats import BITS
 from hardware_specs.schema import Device
@@ -190,7 +191,7 @@ def resident(job: Job) -> float:
     """Bytes of dense weights that stay in a card's SRAM and cache between passes, all layers of them. [B]"""
     table, traits, *_ = _phase_tables(job.phase, job.rows.tobytes())
     tensor_bytes, stay = np.zeros(len(table)), np.zeros((2, len(table)))
-    D.stay_ops(table, traits, job.length, np.array(record(job)), tensor_bytes, stay)
+    for_points(D.stay_ops)(table, traits, job.length, np.array(record(job)), tensor_bytes, stay)
     return float((tensor_bytes * table[:, T.LAYERS] * stay[0]).sum())
 
 
@@ -314,7 +315,7 @@ def price(job: Job) -> PhaseCost:
     roofs = np.array([peak(job.device, job.format), peak(job.device, wide), vector, job.model["host_rate"]])
     bars, of = bars_of(job, cores_of(job), cores)
     op_joules = np.empty(len(demand))
-    spend(demand, np.array(record(job)), op_joules)
+    for_points(spend)(demand, np.array(record(job)), op_joules)
     converting = sum(t for op, t in zip(job.ops, seconds.sum(axis=1).tolist(), strict=True) if op.kind in _CONVERTS)
     notes = [_idle(job)]
     if converting >= _CONVERSION_SHARE * seconds.sum() > 0.0:

@@ -16,9 +16,7 @@ from engine.devices.common.contract import RESOURCES, Span
 from engine.devices.common.counts import SIZES, records
 from engine.devices.common.job import Job
 from engine.kernels.ir.doubles import LANES
-from engine.kernels.jit import body_of, kernel
-
-_SMALL = 32  # designs up to which what only many need is not compiled
+from engine.kernels.jit import for_points, kernel
 
 
 @kernel
@@ -82,32 +80,30 @@ def _fill(
     rooms: tuple[np.ndarray, np.ndarray, np.ndarray],
     out: np.ndarray,
 ) -> None:
-    """Adds the times of a pass at designs to ``totals``; where there are few, what puts many together is not compiled.
+    """Adds the times of a pass at designs to ``totals``.
 
     Designs in a row that ask the same of the card are scheduled together, and so are those that ask for other amounts.
     """
-    (table, traits, waits, needs, *lists), (demand, sides, room), n = tables, rooms, sizes.shape[1]
+    (table, _, waits, needs, *_), (demand, sides, room), n = tables, rooms, sizes.shape[1]
     designs = np.repeat(record[0][:, None], n, axis=1)
     designs[record[1]] = record[2]
-    mapping, small = len(designs) - len(S), n <= _SMALL
+    mapping = len(designs) - len(S)
     search = True if (designs[F.search] > 0.0).any() else None  # else not compiled
+    ask = _ask_on if search else for_points(_ask_on, n)  # Python would search for minutes
     read = np.concatenate([sizes, designs[:mapping]])
     ends = np.append(np.flatnonzero((read[:, 1:] != read[:, :-1]).any(axis=0)) + 1, n)
-    joules, op_joules = body_of(_add_joules) if small else _add_joules, room[SHARE, : len(table)]
+    op_joules = room[SHARE, : len(table)]
     rec, start, pending = np.empty(mapping), 0, 0
     while start < n:
-        end, count = int(ends[np.searchsorted(ends, start, side="right")]), 1
-        if small:
-            ask = designs[:mapping, start].copy()
-            body_of(D.ask)(table, traits, *lists, sizes[:, start].copy(), ask, demand[0], sides, search)
-        else:
-            limit = 1 if end > start + 1 else min(LANES, n - start)
-            count, pending = _ask_on(start, limit, pending, tables, sizes, designs, rec, demand, sides, search)
-            end = max(end, start + count)
+        end = int(ends[np.searchsorted(ends, start, side="right")])
+        limit = 1 if end > start + 1 else min(LANES, n - start)
+        count, pending = ask(start, limit, pending, tables, sizes, designs, rec, demand, sides, search)
+        end = max(end, start + count)
         if len(totals) > len(RESOURCES):
-            joules(start, end, count, designs, rec, demand, op_joules, totals)
+            for_points(_add_joules, n)(start, end, count, designs, rec, demand, op_joules, totals)
         cores, by_rank = int(designs[F.cores, start]), bool(designs[F.ranked, start] > 0.0)
-        supply_block(start, end, demand[:count], waits, needs, cores, by_rank, designs[mapping:], totals, room, out)
+        put = for_points(supply_block, n)
+        put(start, end, demand[:count], waits, needs, cores, by_rank, designs[mapping:], totals, room, out)
         if pending:  # asked already, and cut up otherwise
             demand[0] = demand[count]
         start = end

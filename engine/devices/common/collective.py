@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.devices.common.column import Column, together
 from engine.devices.common.job import Job
-from engine.kernels.jit import kernel
+from engine.kernels.jit import for_points, kernel
 
 OPS = {name: at for at, name in enumerate(("all_reduce", "all_gather", "reduce_scatter", "alltoall", "send_recv"))}
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, SEND = OPS.values()
@@ -120,7 +120,8 @@ def collective_points(op, gpus, sizes, forms, out):
 def collective_time(op: int, devices: float, size: Any, form: Sequence[Any]) -> tuple[Any, Any]:
     """`collective_seconds` of numbers or columns. [s], [B]"""
     if not any(isinstance(value, Column) for value in (size, *form)):
-        seconds, bytes_out = collective_seconds(op, devices, float(size), np.array(form, dtype=np.float64))
+        of_size = for_points(collective_seconds)
+        seconds, bytes_out = of_size(op, devices, float(size), np.array(form, dtype=np.float64))
         return float(seconds), float(bytes_out)
     sizes, *forms = together(size, *form)
     out = np.empty((2, sizes.size))

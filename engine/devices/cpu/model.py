@@ -34,7 +34,7 @@ from engine.kernels.ir.doubles import (
     spread,
     store,
 )
-from engine.kernels.jit import kernel
+from engine.kernels.jit import for_points, kernel
 from model_zoo import table as T
 
 
@@ -245,5 +245,5 @@ def price_points(lo: int, hi: int, rows: np.ndarray, times: np.ndarray, table: n
     """
     out = np.zeros(table.shape[0] * WIDTH * LANES)
     *arguments, totals = designs
-    _fill(lo, hi, rows, times, table, *arguments, out, totals)
+    for_points(_fill, hi - lo)(lo, hi, rows, times, table, *arguments, out, totals)
     return out.reshape(-1, WIDTH, LANES)[:, :, 0]

@@ -28,6 +28,7 @@ from engine.devices.gpu.operators.collective import wire_form
 from engine.devices.gpu.part import activation_bits, offchip, peak, wide_format
 from engine.devices.gpu.points import price_points
 from engine.devices.gpu.record import expert_note, issue, own_constants, record
+from engine.kernels.jit import for_points
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph
 
@@ -68,7 +69,7 @@ def idles(device: Device, model: Mapping[str, float]) -> float | None:
 
 def points(lo: int, hi: int, rows: np.ndarray, times: np.ndarray, table: np.ndarray, *designs: Any) -> None:
     """`Compiled.points`."""
-    price_points(lo, hi, rows, times, table, *designs, np.empty((len(table), P.WIDTH)))
+    for_points(price_points, hi - lo)(lo, hi, rows, times, table, *designs, np.empty((len(table), P.WIDTH)))
 
 
 def price(job: Job) -> PhaseCost:
@@ -77,7 +78,7 @@ def price(job: Job) -> PhaseCost:
     detail, rec = np.zeros((table.shape[0], P.WIDTH)), record(job)
     sizes = np.array([job.sizes], dtype=np.float64).T.copy()
     once, sums = np.ones(len(job.rows)), np.zeros((P.DRAWN + 1, 1))
-    price_points(0, 1, job.rows, once, table, float(job.ways), sizes, records([rec]), sums, detail)
+    for_points(price_points)(0, 1, job.rows, once, table, float(job.ways), sizes, records([rec]), sums, detail)
     out = detail[job.rows]
     peaks = (peak(job.device, format) for format in (job.format, wide_format(job.device, job.format)))
     roofs = np.array([*peaks, 1.0 / rec[L.lanes_s]])[out[:, P.RATE].astype(int)]

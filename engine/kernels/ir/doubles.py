@@ -10,6 +10,7 @@ by what it passes whether it is worked out for one point or for eight. Of single
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -17,9 +18,7 @@ import numpy as np
 from llvmlite import ir
 
 from engine.kernels.jit import (
-    JIT_ENABLED,
     cgutils,
-    intrinsic,
     lower_builtin,
     models,
     overload,
@@ -58,63 +57,75 @@ def _pointer(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
     return builder.bitcast(builder.gep(data, [at]), _VECTOR.as_pointer())
 
 
-@intrinsic
-def _load(typingctx: Any, array: Any, at: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(_pointer(context, builder, signature.args[0], *args), align=_ALIGNED)
-
-    return _doubles(array, types.intp), codegen
-
-
-@intrinsic(prefer_literal=True)
-def _loads(typingctx: Any, array: Any, at: Any, apart: Any, count: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data, at, apart, _ = args
-        places = [builder.add(at, builder.mul(apart, apart.type(i))) for i in range(count.literal_value)]
-        pointers = [_pointer(context, builder, signature.args[0], data, place) for place in places]
-        values = [builder.load(pointer, align=_ALIGNED) for pointer in pointers]
-        return context.make_tuple(builder, signature.return_type, values)
-
-    return types.UniTuple(_doubles, count.literal_value)(array, types.intp, types.intp, count), codegen
-
-
-@intrinsic
-def _store(typingctx: Any, array: Any, at: Any, value: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[2], _pointer(context, builder, signature.args[0], *args[:2]), align=_ALIGNED)
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp, _doubles), codegen
-
-
-@intrinsic
-def _first_of(typingctx: Any, value: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.extract_element(args[0], _I32(0))
-
-    return types.float64(_doubles), codegen
-
-
 def _in_every_lane(builder: Any, value: Any) -> Any:
     unset = ir.Constant(_VECTOR, ir.Undefined)
     scalar = builder.insert_element(unset, value, _I32(0))
     return builder.shuffle_vector(scalar, unset, ir.Constant(ir.VectorType(_I32, LANES), [0] * LANES))
 
 
-@intrinsic
-def _spread(typingctx: Any, value: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _in_every_lane(builder, args[0])
-
-    return _doubles(types.float64), codegen
+def _compiled(of: Any, infer: Callable[..., Any], *kinds: Any) -> Any:
+    """Decorator of the IR that stands for a function of Python where its arguments are of those kinds."""
+    type_callable(of)(lambda context: infer)
+    return lower_builtin(of, *kinds)
 
 
-@intrinsic
-def _select(typingctx: Any, mask: Any, a: Any, b: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.select(builder.bitcast(builder.trunc(args[0], _MASK), _BITS), *args[1:])
+def load(array: Any, at: Any) -> Any:
+    """The doubles ``array[at : at + LANES]`` of a flat array; nothing is checked."""
+    return array[at : at + LANES].copy()
 
-    return _doubles(types.int64, _doubles, _doubles), codegen
+
+@_compiled(load, lambda array, at: _doubles, types.Array, types.Integer)
+def _load(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return builder.load(_pointer(context, builder, signature.args[0], *args), align=_ALIGNED)
+
+
+def loads(array: Any, at: Any, apart: Any, count: int) -> Any:
+    """As many stretches, each so far behind the one before; the count is a constant."""
+    return tuple(load(array, at + i * apart) for i in range(count))
+
+
+def _as_many(array: Any, at: Any, apart: Any, count: Any) -> Any:
+    return types.UniTuple(_doubles, count.literal_value) if isinstance(count, types.IntegerLiteral) else None
+
+
+@_compiled(loads, _as_many, types.Array, types.Integer, types.Integer, types.Integer)
+def _loads(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    data, at, apart, _ = args
+    places = [builder.add(at, builder.mul(apart, apart.type(i))) for i in range(signature.return_type.count)]
+    pointers = [_pointer(context, builder, signature.args[0], data, place) for place in places]
+    values = [builder.load(pointer, align=_ALIGNED) for pointer in pointers]
+    return context.make_tuple(builder, signature.return_type, values)
+
+
+def store(array: Any, at: Any, values: Any) -> None:
+    """Puts them there."""
+    array[at : at + LANES] = values
+
+
+@_compiled(store, lambda array, at, values: types.void, types.Array, types.Integer, _Doubles)
+def _store(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    builder.store(args[2], _pointer(context, builder, signature.args[0], *args[:2]), align=_ALIGNED)
+    return context.get_dummy_value()
+
+
+def spread(value: Any) -> Any:
+    """One double in every lane."""
+    return np.full(LANES, value)
+
+
+@_compiled(spread, lambda value: _doubles, types.Number)
+def _spread(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return _as(_doubles, context, builder, signature.args[0], args[0])
+
+
+def first_of(values: Any) -> Any:
+    """The double of the first lane."""
+    return values[0]
+
+
+@_compiled(first_of, lambda values: types.float64, _Doubles)
+def _first_of(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return builder.extract_element(args[0], _I32(0))
 
 
 def _as(kind: Any, context: Any, builder: Any, of: Any, value: Any) -> Any:
@@ -194,24 +205,6 @@ def _mask_of(mask: Any) -> int:
     return sum(1 << lane for lane, on in enumerate(np.broadcast_to(mask, LANES)) if on)
 
 
-def _write(array: Any, at: int, value: Any) -> None:
-    array[at : at + LANES] = value
-
-
-load: Any = _load if JIT_ENABLED else lambda array, at: array[at : at + LANES].copy()
-"""``(array, at)``: the doubles ``array[at : at + LANES]`` of a flat array; nothing is checked."""
-loads: Any = (
-    _loads if JIT_ENABLED else lambda array, at, apart, count: tuple(load(array, at + i * apart) for i in range(count))
-)
-"""``(array, at, apart, count)``: as many stretches, each so far behind the one before; the count is a constant."""
-store: Any = _store if JIT_ENABLED else _write
-"""``(array, at, values)``: puts them there."""
-spread: Any = _spread if JIT_ENABLED else lambda value: np.full(LANES, value)
-"""``(value)``: one double in every lane."""
-first_of: Any = _first_of if JIT_ENABLED else lambda values: values[0]
-"""``(values)``: the double of the first lane."""
-
-
 def larger(a: Any, b: Any) -> Any:
     """``max(a, b)`` lane by lane."""
     return np.where(b > a, b, a)[()]
@@ -289,29 +282,20 @@ _offer(rounded_up, _of_one("ceil"), 1)
 _offer(rounded_down, _of_one("floor"), 1)
 
 
-@overload(alike, strict=False)
-def _alike(like: Any, value: Any) -> Any:
-    if isinstance(like, _Doubles) and not isinstance(value, _Doubles):
-        return lambda like, value: spread(value)
-    return lambda like, value: value
+def _kind_of(a: Any, b: Any) -> Any:
+    return _doubles if _doubles in (a, b) else types.float64
 
 
-_pick: Any = _select
+@_compiled(alike, _kind_of, types.Any, types.Any)
+def _alike(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return _as(signature.return_type, context, builder, signature.args[1], args[1])
 
 
-@overload(chosen, strict=False)
-def _chosen_of(mask: Any, a: Any, b: Any) -> Any:
-    if isinstance(a, _Doubles) and isinstance(b, _Doubles):
-
-        def impl(mask: Any, a: Any, b: Any) -> Any:
-            return _pick(mask, a, b)
-
-        return impl
-    if isinstance(a, _Doubles):
-        return lambda mask, a, b: _pick(mask, a, spread(b))
-    if isinstance(b, _Doubles):
-        return lambda mask, a, b: _pick(mask, spread(a), b)
-    return lambda mask, a, b: a if mask & 1 else b
+@_compiled(chosen, lambda mask, a, b: _kind_of(a, b), types.Integer, types.Any, types.Any)
+def _choose(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    kind, (mask, *values) = signature.return_type, args
+    on = builder.bitcast(builder.trunc(mask, _MASK), _BITS) if kind is _doubles else builder.trunc(mask, ir.IntType(1))
+    return builder.select(on, *map(partial(_as, kind, context, builder), signature.args[1:], values))
 
 
 @overload(entry, strict=False)

@@ -1,7 +1,7 @@
 """Figures of many designs at once: gathers what was tabulated, adds up operators, settles; compiled.
 
 Designs of a family are numbered by a mixed radix of their own. A block of `WIDTH` designs is gathered row by row,
-groups of operators are added up in the order in which `engine.cost.figures.column_totals` adds them, and the same
+groups of operators are added up in the order in which `engine.cost.figures.column_sums` adds them, and the same
 functions finish it that finish a single scenario.
 """
 

@@ -1,8 +1,9 @@
-"""What a card's price compiles: of one design no more than that design has a use for, and the same bits either way."""
+"""What a card's price compiles: no more than its designs have a use for, and the same bits however they are run."""
 
 import os
 import subprocess
 import sys
+from collections import defaultdict
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ import pytest
 from engine import default_scenario
 from engine.cost.best_plan import make_plan
 from engine.devices import family
-from engine.devices.card import points
 from engine.devices.common.counts import records
+from engine.kernels import jit
 from engine.kernels.jit import CACHE_DIR, JIT_ENABLED
 from engine.plan.jobs import job_of
 from engine.resolve.bind import bind
@@ -27,6 +28,8 @@ class Listener(event.Listener):
     def on_end(self, event): pass
 event.register("numba:compile", Listener())
 from engine import default_scenario, evaluate
+from engine.kernels.jit import compile_always
+compile_always()
 evaluate(default_scenario("fb-card", "wide-deep-criteo"))
 print(*sorted(made))
 """
@@ -34,7 +37,7 @@ print(*sorted(made))
 
 @pytest.mark.whole
 @pytest.mark.skipif(CACHE_DIR is None or not JIT_ENABLED, reason="nothing is compiled")
-def test_one_design_compiles_neither_a_search_nor_what_puts_many_together(tmp_path) -> None:
+def test_a_design_whose_tilings_nobody_searches_compiles_no_search(tmp_path) -> None:
     """A search of tilings, which no default asks for, took six of the 23 seconds to the first number of a node."""
     own = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "NUMBA_OPT": "0"}  # what is compiled, not how well
     own.pop("NUMBA_CACHE_DIR", None)
@@ -43,7 +46,7 @@ def test_one_design_compiles_neither_a_search_nor_what_puts_many_together(tmp_pa
     )
     made = set(told.stdout.split())
     assert {"demand.demand_ops", "demand.tile", "schedule.supply_block"} <= made
-    assert not made & {"points._fill", "points._ask_on", "demand.ask", "tiling.fastest_traffic", "tilings.search"}
+    assert not made & {"tiling.fastest_traffic", "tilings.search"}
 
 
 @each(
@@ -51,7 +54,7 @@ def test_one_design_compiles_neither_a_search_nor_what_puts_many_together(tmp_pa
     [("fb-node", "dlrm-less-complex", False), ("fb-card", "resnet50", False), ("fb-card", "resnet50", True)],
 )
 def test_few_designs_have_the_bits_of_many(system: str, workload: str, searched: bool, monkeypatch) -> None:
-    """A few are priced one by one, many together: batches that differ, and rates that differ at one batch."""
+    """Priced together, one by one, and one by one by Python: batches that differ, and rates that differ at one."""
     bound = bind(default_scenario(system, workload, switches={"search-tilings": searched}))
     stage = make_plan(bound).stages[0]
     fam = family(stage.device.kind)
@@ -61,12 +64,15 @@ def test_few_designs_have_the_bits_of_many(system: str, workload: str, searched:
     rows = np.array([fam.compiled.record(job)] * n)
     rows[30:, -3] *= np.linspace(1.0, 2.0, 10)
     found = []
-    for few in (0, n):
-        monkeypatch.setattr(points, "_SMALL", few)
+    for compiled, blocks in (True, [(0, n)]), (True, [(i, i + 1) for i in range(n)]), (False, [(0, 1), (n - 1, n)]):
+        monkeypatch.setattr(jit, "_is_compiled", lambda kernel, compiled=compiled: compiled)
+        monkeypatch.setattr(jit, "_SPENT_S", defaultdict(float))
         totals = np.zeros((6, n))
         group = fam.groups(job)[0]
         given = *fam.compiled.tables(job), float(job.ways), sizes, records(rows), totals
-        fam.compiled.points(0, n, group.rows, group.times, *given)
+        for lo, hi in blocks:
+            fam.compiled.points(lo, hi, group.rows, group.times, *given)
         found.append(totals)
     assert found[0].tobytes() == found[1].tobytes()
+    assert found[0][:, [0, -1]].tobytes() == found[2][:, [0, -1]].tobytes()
     assert np.unique(found[0].sum(0)).size > 20

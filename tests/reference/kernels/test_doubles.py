@@ -106,6 +106,7 @@ import numpy as np
 from engine.kernels import jit
 from engine.kernels.ir import doubles
 
+jit.compile_always()
 load, loads, store = doubles.load, doubles.loads, doubles.store
 
 

@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from engine.kernels.jit import CACHE_DIR, JIT_ENABLED, _cache_dir, _trim, event, inner, kernel
+from engine.kernels import jit
+from engine.kernels.jit import CACHE_DIR, JIT_ENABLED, _cache_dir, _trim, event, for_points, inner, kernel
 
 FACTORY = """
 from engine.kernels.jit import inner, kernel
@@ -65,6 +67,7 @@ def fourth(x):
 """
 CALL = """
 import sys
+from collections import defaultdict
 import numpy as np
 import factory
 import told
@@ -114,6 +117,7 @@ def scaled(x):
 """
 SCALED = """
 import sys
+from collections import defaultdict
 from importlib import import_module
 all = [import_module(f"engine.{name}").scaled for name in sys.argv[1:]]
 (value,) = {scaled(2.0) for scaled in all}
@@ -277,3 +281,49 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path):
     assert there() == ["another/project", "numba-2/mine"]
     _trim(tmp_path, 0, 25.0)
     assert there() == ["another/project", "numba-2/mine"], "this process's own, and what is none of ours"
+
+
+@kernel
+def _halved(x):
+    return x / 2.0
+
+
+@kernel
+def _halves(x, count):
+    total = 0.0
+    for _ in range(count):
+        x = _halved(x)
+        total += x
+    return total
+
+
+@pytest.mark.skipif(not JIT_ENABLED, reason="nothing is compiled")
+def test_few_points_are_run_by_python_until_that_has_taken_as_long_as_compiling_may(monkeypatch):
+    monkeypatch.setattr(jit, "_is_compiled", lambda kernel: bool(kernel.dispatcher.signatures))
+    monkeypatch.setattr(jit, "_SPENT_S", defaultdict(float))
+    assert for_points(_halves, 32)(1.0, 3) == 0.875
+    assert not _halves.dispatcher.signatures
+    assert not _halved.dispatcher.signatures
+    jit._SPENT_S[_halves] += 2.0 * jit._PATIENCE_S
+    assert for_points(_halves)(1.0, 3) == 0.875
+    assert len(_halves.dispatcher.signatures) == 1
+    assert for_points(_halves) is _halves
+
+
+@pytest.mark.skipif(not JIT_ENABLED, reason="nothing is compiled")
+def test_what_lies_in_the_cache_and_many_points_are_never_run_by_python(monkeypatch):
+    assert for_points(_halves, 33) is _halves
+    monkeypatch.setattr(jit, "_is_compiled", lambda kernel: True)
+    monkeypatch.setattr(jit, "_SPENT_S", defaultdict(float))
+    assert for_points(_halves) is _halves
+
+
+@pytest.mark.skipif(CACHE_DIR is None or not JIT_ENABLED, reason="nothing is kept")
+def test_an_entry_of_the_cache_is_seen_before_it_is_read():
+    code = "from engine.kernels.jit import _is_compiled; from engine.cost.figures import money_figures as of"
+    code += "; print(_is_compiled(of), bool(of.signatures))"
+    warm = "import numpy as np; from engine.kernels.jit import compile_always; compile_always()"
+    warm += "; from engine import PRESETS, evaluate; evaluate(PRESETS['tonic-mnist'].scenario)"
+    subprocess.run([sys.executable, "-c", warm], check=True, timeout=300)
+    seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
+    assert seen.stdout.split() == ["True", "False"]
