@@ -51,10 +51,10 @@ def needs_engine(args: argparse.Namespace, scenario: Scenario) -> bool:
     return by_option or (agreed(args.sla)[0] != "latency" and is_decoder(scenario))
 
 
-def engine_answer(policy: str, max_seqs: int) -> tuple[dict[str, Any], str]:
+def engine_answer(policy: str, max_seqs: int) -> tuple[dict[str, Any], list[str]]:
     """The engine that serves a language model, as data and in words: its policy and its sequences at once."""
     how = f"at most {max_seqs:,} sequences at once" if max_seqs > 1 else "one request at a time"
-    return {"engine": {"policy": policy, "max_seqs": max_seqs}}, f"serving engine {policy}: {how}"
+    return {"engine": {"policy": policy, "max_seqs": max_seqs}}, [f"serving engine {policy}: {how}"]
 
 
 def _refuse_idle(args: argparse.Namespace, scenario: Scenario | None, ranks: int = 1) -> None:
@@ -67,6 +67,7 @@ def _refuse_idle(args: argparse.Namespace, scenario: Scenario | None, ranks: int
         (args.trace is not None, ("sizes", "output_sizes", "arrivals"), "a trace, which has its own"),
         (args.pools is None, OF_POOLS, "one pool; give pools"),
         (args.preempt != "swap", ("swap_blocks", "swap_s"), "preemption that recomputes; give preempt swap"),
+        (not args.asynchronous, ("overlap",), "passes that do not overlap; give asynchronous"),
         (ranks == 1, ("balance_timeout",), "one attention rank, which waits for no other"),
         (scenario is None and args.trace is not None, ("inputs", "outputs"), "a trace, which has its own lengths"),
         (scenario is None, _OF_SCENARIO, "given passes, which are of no scenario"),
@@ -158,10 +159,10 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
             rate = ran.requests_per_s if ran.goodput_per_s is None else ran.goodput_per_s
             runs.append(((rate / group.devices, -ran.e2e.mean.value), "{}:{}".format(*ratio), group.devices, ran))
         _, rates["pools"], devices, report = max(runs, key=lambda run: run[0])
-    engine_data, engine_line = engine_answer(args.policy or "vllm", scheduler.max_seqs)
+    engine_data, engine_lines = engine_answer(args.policy or "vllm", scheduler.max_seqs)
     rates["output_tokens_per_s_per_device"] = report.output_tokens_per_s / devices
     rates["output_tokens_per_s_per_user"] = report.output_tokens_per_s_per_user
-    lines = [*_lines(report), engine_line, *(f"pools {ratio}" for ratio in [rates.get("pools")] if ratio)]
+    lines = [*_lines(report), *engine_lines, *(f"pools {ratio}" for ratio in [rates.get("pools")] if ratio)]
     if scenario is not None:
         band = evaluate(scenario).error_band
         rates["error_band"] = asdict(band)
@@ -240,7 +241,7 @@ def capacity_together(
     nearest = max(limits, key=lambda name: (point.figure(name) or 0.0) / limits[name])
     prices = token_prices(plan, choice, point.running, prefills)
     max_seqs = trials[0].get("serving.max_seqs", scheduler.max_seqs)
-    engine_data, engine_line = engine_answer(args.policy or "vllm", max_seqs)
+    engine_data, engine_lines = engine_answer(args.policy or "vllm", max_seqs)
     lines, band = [], evaluate(choice).error_band
     for at, row in enumerate(trials if len(trials) > 1 else ()):
         set_to = "  ".join(f"{name}={value}" for name, value in row.items() if value is not None)
@@ -248,7 +249,7 @@ def capacity_together(
     unit = "node" if args.pools is None else "group"
     lines += [
         f"a {unit}: {load.message}; nearest its limit: {nearest}; most time goes to {point.binds}",
-        engine_line,
+        *engine_lines,
         *_lines(point.report),
         f"{point.tokens_per_s_per_device:,.4g} output tokens/s per device",
         *plan_lines(plan, choice),
@@ -345,11 +346,8 @@ def _arrangement(
 
 def _axes(texts: Sequence[str]) -> dict[str, list[Any]]:
     """Axes of ``--vary PATH=VALUE,VALUE``; whole numbers as such."""
-    axes: dict[str, list[Any]] = {}
-    for text in texts:
-        path, values = parse_setting(text)
-        axes[path] = [int(part) if part.isdecimal() else part for part in values.split(",")]
-    return axes
+    settings = map(parse_setting, texts)
+    return {path: [int(v) if v.isdecimal() else v for v in values.split(",")] for path, values in settings}
 
 
 def _limits(args: argparse.Namespace) -> dict[str, float]:

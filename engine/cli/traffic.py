@@ -116,15 +116,8 @@ def simulate(args: argparse.Namespace) -> Answer:
     scenario, (serving, arrivals) = scenario_in(args), _serving_of(args, args.qps)
     _refuse_idle(args, serving)
     system, sizes, outputs = serving.of(scenario)
-    report = traffic.simulate(
-        system,
-        arrivals,
-        sizes=sizes,
-        outputs=outputs,
-        requests=args.requests or _REQUESTS,
-        most=args.most,
-        seed=args.seed,
-    )
+    load: dict[str, Any] = {"sizes": sizes, "outputs": outputs, "requests": args.requests or _REQUESTS}
+    report = traffic.simulate(system, arrivals, **load, most=args.most, seed=args.seed)
     band = evaluate(scenario).error_band
     lines = [report.message, f"error band of service times: {told(band)}"]
     for name, metric in product(("latency", "ttft", "tpot", "passed"), ("mean", "p50", "p95", "p99")):
@@ -142,8 +135,7 @@ def _engine(serving: Serving, scenario: Scenario) -> tuple[dict[str, Any], list[
     """The engine of a language model in a queue, as data and in words; of another network nothing."""
     if serving.arrangement != "whole" or not is_decoder(scenario):
         return {}, []
-    data, line = engine_answer("vllm", serving.max_seqs)
-    return data, [line]
+    return engine_answer("vllm", serving.max_seqs)
 
 
 def capacity(args: argparse.Namespace) -> Answer:
@@ -179,10 +171,8 @@ def capacity(args: argparse.Namespace) -> Answer:
     engine, engine_lines = _engine(serving, scenario)
     lines = [f"a node: {first.headline.message}", *_plan(first), *engine_lines]
     for offer in rivals:
-        if offer.headline is None or offer.plan is None:
-            lines += ["", f"against {offer.name}: {offer.problem}"]
-        else:
-            lines += ["", f"against {offer.name}: {offer.headline.message}", *_plan(offer)]
+        answer = offer.problem if offer.headline is None or offer.plan is None else offer.headline.message
+        lines += ["", f"against {offer.name}: {answer}", *_plan(offer)]
     return _offer(first) | engine | document, lines
 
 
@@ -202,5 +192,4 @@ def _offer(offer: Offer) -> dict[str, Any]:
 
 
 def _plan(offer: Offer) -> list[str]:
-    assert offer.plan is not None
-    return [*plan_lines(offer.plan, offer.scenario), *offer.notes]
+    return [] if offer.plan is None else [*plan_lines(offer.plan, offer.scenario), *offer.notes]

@@ -180,11 +180,9 @@ def instant(system: TandemQueue | DecoderServer, arrivals: Arrivals) -> Law | No
     last is answered (copies that overlap arithmetic), constant times only: the answer is later by the difference.
     Overload raises `TrafficError` with the sentence a page shows.
     """
-    if isinstance(system, DecoderServer):
+    if isinstance(system, DecoderServer) or len(system.stations) > 1:
         return None
-    station, *later_stations = system.stations
-    if later_stations:
-        return None
+    station = system.stations[0]
     service, policy = station.service, station.policy
     if not isinstance(policy, NoBatching) or policy.places is not None or len(service.sizes) > 1:
         return None

@@ -63,7 +63,7 @@ class Serving:
     def __post_init__(self) -> None:
         if self.request not in ("batch", "item"):
             raise TrafficError(f"request is {self.request!r}; it must be batch or item")
-        whole("max_batch", self.max_batch or 1)
+        whole("max_batch", 1 if self.max_batch is None else self.max_batch)
         whole("buckets", self.buckets, 1, 1024)
         whole("services", self.services)
         positive("timeout_s", self.timeout_s, zero=True)
@@ -77,7 +77,7 @@ class Serving:
     @property
     def max_seqs(self) -> int:
         """Sequences of a decoder that run at once, at most. [-]"""
-        return self.max_batch or POLICIES["vllm"].max_seqs
+        return POLICIES["vllm"].max_seqs if self.max_batch is None else self.max_batch
 
     def of(self, scenario: Scenario) -> tuple[TandemQueue | DecoderServer, Sizes, Sizes]:
         """The system to simulate, and the sizes and outputs of its requests.
@@ -85,9 +85,8 @@ class Serving:
         TrafficError for sizes, outputs or a policy that the arrangement or the network can't have.
         """
         if self.request == "item" and not is_decoder(scenario):
-            return replace(self, request="batch", max_batch=self.max_batch or scenario.batch).of(
-                scenario.with_(batch=1)
-            )
+            items = replace(self, request="batch", max_batch=self.max_batch or scenario.batch)
+            return items.of(scenario.with_(batch=1))
         inputs = self.sizes or Fixed(scenario.inputs)
         outputs = self.outputs or Fixed(scenario.outputs)
         varied = self.sizes is not None or self.outputs is not None

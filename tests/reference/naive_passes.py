@@ -247,7 +247,7 @@ def _engine(env, ranks, rules):
             yield rang
             began = env.now
         yield env.timeout(0)  # whoever comes at this very instant
-        until = began if rules.asynchronous else env.now
+        until = began + (1.0 - rules.overlap) * (env.now - began) if rules.asynchronous else env.now
         if ahead <= 0 or not any(rank.running for rank in ranks):
             for rank in ranks:
                 rank.let_in(until)

@@ -50,6 +50,12 @@ def _steps(requests, state, r, rules, part):
 
 
 @borrows
+def _seen(rules, began, now):
+    """Who has come by when is in the pass that follows one from ``began`` to ``now``. [s]"""
+    return began + (1.0 - rules.overlap) * (now - began) if rules.late else now
+
+
+@borrows
 def _flush(gaps, sums, sharing, at, count, seconds):
     """Counts ``count`` gaps of a bin, ``seconds`` together, for every sequence of a group. [s]"""
     for group in range(sharing.shape[0]):
@@ -73,7 +79,7 @@ def _decode_on(requests, state, r, rules, times, part, count, began, now, until,
     if rules.ranks > 1:  # the others are idle
         base -= value_at(times.rows, times.decode_spared, float(rows))
     host = rules.host_s + rules.row_s * rows
-    while steps < count and until > (began if rules.late else now):
+    while steps < count and until > _seen(rules, began, now):
         context += rows
         mean = context / rows
         if mean > upto:
@@ -264,7 +270,7 @@ def calendar(requests, state, sizes, clients, rules, times, accept, key, gaps, s
     now = began = busy = 0.0
     while True:
         if ahead <= 0 or _total(state.n, P.RUNNING) == 0:
-            coming = _come(requests, state, sizes, clients, rules, began if rules.late else now)
+            coming = _come(requests, state, sizes, clients, rules, _seen(rules, began, now))
             if coming == math.inf:
                 return passes, rows, busy
             if coming > -math.inf:

@@ -85,7 +85,7 @@ def steady_point(point, rules, times, inputs, outputs, cached, makes, out):
     else:
         requests, gap = _in_turn(point, rules, times, inputs, cached, batch, steps, context)
     first = point[CLIENTS] / requests - steps * gap  # the identity of a closed loop
-    out[0], out[1], out[2] = requests, first + rules.late * gap, gap / makes
+    out[0], out[1], out[2] = requests, first + rules.late * rules.overlap * gap, gap / makes
 
 
 @kernel

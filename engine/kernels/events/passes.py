@@ -45,6 +45,7 @@ class Rules(NamedTuple):
     swaps: bool  # blocks of who is preempted move to the host's memory, and back before it runs again
     swap_s: float  # a block's seconds between a device and the host
     balance_timeout: int  # passes that ranks with prompts wait for those without; 0: none
+    overlap: float = 1.0  # of a late pass: share of the one before it that is still to run when it is formed
     ranks: int = 1  # attention ranks of the engine, those without requests too
 
 

@@ -122,6 +122,7 @@ def rules_of(scheduler: Scheduler, blocks: int, places: int = -1) -> Rules:
         block=scheduler.block,
         seats=scheduler.max_seqs,
         late=scheduler.asynchronous,
+        overlap=float(scheduler.overlap),
         host_s=float(scheduler.host_s),
         row_s=float(scheduler.sequence_s),
         hides=scheduler.asynchronous and scheduler.hidden,

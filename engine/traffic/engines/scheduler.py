@@ -36,8 +36,11 @@ class Scheduler:
     prefix_hit : float
         Share of every prompt whose keys and values are in the cache already; its blocks count all the same. [-]
     asynchronous, hidden : bool
-        The next pass is formed while one runs, which sees arrivals and ends one pass later; and the host's work is
-        hidden beneath the device's, so that the longer of both counts. Else it follows the device's.
+        The next pass is formed while one runs, which sees ends one pass later; and the host's work is hidden beneath
+        the device's, so that the longer of both counts. Else it follows the device's.
+    overlap : float
+        Share of a pass that is still to run when an asynchronous engine forms the next one: who comes in that share
+        waits a pass longer. 1: it is formed as soon as the one before it starts. [-]
     steps : int
         Passes of decoding that one decision of the scheduler lasts (vLLM's ``--num-scheduler-steps``, up to 0.9): who
         comes meanwhile waits for its end, but for who finds the engine idle. [-]
@@ -72,6 +75,7 @@ class Scheduler:
     prefix_hit: float = 0.0
     asynchronous: bool = False
     hidden: bool = True
+    overlap: float = 1.0
     steps: int = 1
     host_s: float = 0.0
     sequence_s: float = 0.0
@@ -90,9 +94,9 @@ class Scheduler:
                 whole(name, value)
         if self.preempt not in ("recompute", "swap"):
             raise TrafficError(f"preempt is {brief(self.preempt)}; it must be recompute or swap")
-        for name, highest in (("reserve", 1.0), ("prefix_hit", 1.0)):
-            if not 0.0 <= getattr(self, name) <= highest:
-                raise TrafficError(f"{name} is {getattr(self, name)!r}; it must be a number from 0 to {highest:g}")
+        for name in ("reserve", "prefix_hit", "overlap"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise TrafficError(f"{name} is {getattr(self, name)!r}; it must be a number from 0 to 1")
         if any(not 0.0 <= chance <= 1.0 for chance in self.acceptance):
             raise TrafficError(f"acceptance is {self.acceptance}; it must hold numbers from 0 to 1")
         check(self.priorities)

@@ -299,6 +299,8 @@ LAPTOP = ("--system", "core-i7-1185g7", "--workload", "llama3.1-8b")
         ((*GIVEN_PASSES, "--clients", "3", "--port", "1e9"), "port is 1000000000 beside one pool"),
         ((*GIVEN_PASSES, "--clients", "3", "--swap-s", "1"), "swap-s is 1 beside preemption that recomputes"),
         ((*GIVEN_PASSES, "--clients", "3", "--balance-timeout", "5"), "balance-timeout is 5 beside one attention rank"),
+        ((*GIVEN_PASSES, "--clients", "3", "--overlap", "0.5"), "overlap is 0.5 beside passes that do not overlap"),
+        ((*GIVEN_PASSES, "--clients", "3", "--asynchronous", "--overlap", "2"), "overlap is 2.0; it must be a number"),
         ((*GIVEN_PASSES, "--clients", "3", "--batch", "4"), "batch is '4' beside given passes"),
         ((*GIVEN_PASSES, "--clients", "3", "--set", "batch=4"), "set is 'batch=4' beside given passes"),
         (("preset:node-dlrm", "--clients", "2", "--pools", "1:1"), "makes no tokens one by one"),

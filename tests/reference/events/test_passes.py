@@ -56,6 +56,7 @@ CASES = {
         Gamma(9.0, cv=1.5),
     ),
     "arrivals, a pass ahead": (replace(ENGINE, asynchronous=True), Gamma(5.0, cv=1.5)),
+    "arrivals, half a pass ahead": (replace(ENGINE, asynchronous=True, overlap=0.5), Gamma(5.0, cv=1.5)),
 }
 PREEMPTED = {"cache too small, the latest preempted", "a pass ahead", "prefill first", "several passes a decision"}
 PREEMPTED |= {"three ranks", "priorities", "priorities, a pass ahead", *(name for name in CASES if "swapped" in name)}
