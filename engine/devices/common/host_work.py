@@ -4,20 +4,18 @@ The same work that the CPU family charges its own cores for. Estimates.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from engine.devices.common.job import Job
 from engine.devices.common.model_file import parameters_of
-from engine.devices.common.setting import Parameter
 from hardware_specs.schema import Device
 from model_zoo.ops import Op
 
 _CLOCK = 2.5e9  # of the host whose times these are [Hz]
 
-HASH_CYCLES, FEATURE_OVERHEAD, *_ACCELERATORS = parameters_of(Path(__file__).with_name("host.yaml"))
-PARSING: tuple[Parameter, ...] = (replace(FEATURE_OVERHEAD, of_host=True), *_ACCELERATORS)
-"""Constants of a device's host; `parsing_cores` of each device."""
+_PARAMETERS = parameters_of(Path(__file__).with_name("host.yaml"))
+ON_CORES, PARSING = _PARAMETERS[:4], _PARAMETERS[3:]
+"""Constants of a device that parses on its own cores, and of a device's host; `parsing_cores` of each device."""
 
 
 def own_parsing(device: Device) -> dict[str, float]:
@@ -25,8 +23,7 @@ def own_parsing(device: Device) -> dict[str, float]:
     processor = device.own_cpu
     if processor is None:
         return {}
-    slower = _CLOCK / processor.clock.si
-    times = {p.name: p.value * slower for p in PARSING if p.unit == "s"}
+    times = {p.name: p.value * _CLOCK / processor.clock.si for p in PARSING if p.unit == "s"}
     return times | {"parsing_cores": processor.cores.si}
 
 
@@ -49,5 +46,6 @@ def parsed_on_host(job: Job) -> tuple[tuple[str, str, float], ...]:
     if not features:
         return ()
     hash_count = sum(op.writes.at() for op in job.ops if op.kind == "Hash")
-    sample_s = features * job.model["feature_overhead"] + hash_count * job.model["feature_hash"]
+    feature_s = job.model["feature_time"] + job.model["feature_bytes"] * job.model["byte_time"]
+    sample_s = features * feature_s + hash_count * job.model["hash_time"]
     return (("features parsed and hashed by the host", "host", job.batch * sample_s / job.model["parsing_cores"]),)

@@ -17,7 +17,7 @@ from engine.devices.common.contract import Compiled, DeviceFamily, Fit, PhaseCos
 from engine.devices.common.counts import records
 from engine.devices.common.fabric import what_if_ratio
 from engine.devices.common.footprint import footprint
-from engine.devices.common.host_work import FEATURE_OVERHEAD, HASH_CYCLES, raw_features
+from engine.devices.common.host_work import ON_CORES, raw_features
 from engine.devices.common.job import Job
 from engine.devices.common.kv_cache import kv_format
 from engine.devices.common.model_file import model_file
@@ -97,9 +97,8 @@ def tables(job: Job) -> tuple[np.ndarray, np.ndarray]:
 
 def _columns(job: Job, **changes: float) -> np.ndarray:
     """Columns of `engine.devices.cpu.streams`, a row an operator of the job; fields of its record may be changed."""
-    sizes, once, fields = np.array([job.sizes], dtype=np.float64).T.copy(), np.ones(len(job.rows)), list(record(job))
-    for name, value in changes.items():
-        fields[getattr(R, name)] = value
+    sizes, once = np.array([job.sizes], dtype=np.float64).T.copy(), np.ones(len(job.rows))
+    fields = [changes.get(name, value) for name, value in zip(R._fields, record(job), strict=True)]
     design = *tables(job), float(job.ways), sizes, records([fields])
     return price_points(0, 1, job.rows, once, *design, np.zeros((6, 1)))[job.rows]
 
@@ -171,16 +170,20 @@ def instructions_per_cycle(job: Job, out: np.ndarray | None = None) -> float | N
 
 
 def request(job: Job) -> tuple[tuple[str, str, float], ...]:
-    """A call of the framework and the features it parses for a request, as (name, resource, seconds). [s]
+    """A call of the framework and what it does with features of a request, as (name, resource, seconds). [s]
 
-    An estimate.
+    An estimate. A session apart parses them where it hashes them.
     """
     if not job.switches["framework"]:
         return ()
-    parse_s = job.batch * (raw_features(job) * job.model["feature_overhead"]) / cores_of(job)
-    call_s = code_seconds(job, job.model["pass_cycles"])
-    items = (("features parsed by the framework", "overhead", parse_s), ("framework called", "overhead", call_s))
-    return tuple(item for item in items if item[2])
+    model, features = job.model, job.batch * raw_features(job) / cores_of(job)
+    cycles = features * (model["feature_cycles"] + model["feature_bytes"] * model["byte_cycles"])
+    items = {
+        "features parsed by the framework": 0.0 if job.switches["preprocess-apart"] else code_seconds(job, cycles),
+        "samples handled by the framework": features * model["feature_overhead"],
+        "framework called": code_seconds(job, model["pass_cycles"]),
+    }
+    return tuple((name, "overhead", seconds) for name, seconds in items.items() if seconds)
 
 
 def draws(device: Device, model: Mapping[str, float]) -> float:
@@ -253,5 +256,5 @@ FAMILY = DeviceFamily(
         "inter_op_threads": INTER_OP,
         "numa": NUMA,
     },
-    **model_file(__file__, after=(FEATURE_OVERHEAD, HASH_CYCLES)),
+    **model_file(__file__, after=ON_CORES),
 )

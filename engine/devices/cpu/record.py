@@ -240,10 +240,9 @@ def _memory(job: Job) -> dict[str, float]:
         latency_s = latency_s + away * job.link.latency.si
         all_of_it = smaller(all_of_it, job.link.usable / away)
     core_rate, lines, cold = cpu.core_bandwidth, cpu.misses_in_flight, job.switches["cold"]
+    rate = model["core_bandwidth"] if lines is None else lines.si * LINE / local_s  # those in flight over latency
     if core_rate is not None:
         rate = core_rate.si
-    else:  # a core's lines in flight over their latency
-        rate = model["core_bandwidth"] if lines is None else lines.si * LINE / local_s
     rate = rate * (local_s / latency_s) if away else rate
     if cold:  # each page first costs a walk and the accesses before the prefetcher follows
         rate = PAGE / (PAGE / rate + model["cold_page_misses"] * model["dram_latency"])

@@ -176,6 +176,18 @@ def test_each_graph_optimisation_saves_time(switch):
     assert report[True] < report[False]
 
 
+def test_features_are_parsed_by_their_number_and_their_bytes_where_no_session_apart_does():
+    def parsed(apart: bool, **model: float) -> float:
+        usual = job("xeon-8280l", "wide-deep-criteo", batch=512, streams=28)
+        turned = replace(usual, switches=switched(usual, **{"preprocess-apart": apart}), model=usual.model | model)
+        return sum(t for name, _, t in family.request(turned) if name.startswith("features parsed"))
+
+    assert parsed(apart=True) == 0.0
+    assert parsed(apart=False) == pytest.approx(512 * 39 * (235 + 20 * 3.5) / 3.3e9)
+    longer = parsed(apart=False, feature_bytes=40.0) - parsed(apart=False)
+    assert longer == pytest.approx(512 * 39 * 20 * 3.5 / 3.3e9)
+
+
 def test_bare_kernels_cost_less_than_a_framework():
     j = job("xeon-8280l", "wide-deep-criteo", batch=64)
     bare = job("xeon-8280l", "wide-deep-criteo", batch=64, switches=switched(j, framework=False))

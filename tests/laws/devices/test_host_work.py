@@ -56,7 +56,7 @@ def test_devices_parse_on_no_more_cores_than_their_host_has(id: str) -> None:
                 overrides = {"model.parsing_cores": wanted, "host.cpu.cores": cores}
                 report = evaluate(base.with_(devices=devices, scheme=scheme, overrides=overrides))
                 core_s = _parsed_s(report) * min(wanted, cores) / 512
-                assert core_s == pytest.approx(39 * 0.29923e-6 + 26 * 0.12e-6), (devices, wanted, cores)
+                assert core_s == pytest.approx(39 * (94e-9 + 20 * 1.4e-9) + 26 * 12.8e-9), (devices, wanted, cores)
                 assert report.throughput_per_s * core_s <= cores * (1 + 1e-9), (devices, wanted, cores)
 
 
