@@ -73,7 +73,7 @@ def without_effect(times: Schedule) -> list[str]:
     of them move its power alone, which is a sentence too.
     """
     bound, sentences = times.bound, []
-    for path, value, back in (*_settings(bound), *_idle(times)):
+    for path, value, back in _settings(times):
         with_money = path.endswith(".price") or not path.startswith(("devices.", "host.", "links.", "system."))
         names = [name for name in METRICS if with_money or name not in _MONEY]
         try:
@@ -94,34 +94,24 @@ def without_effect(times: Schedule) -> list[str]:
     return sentences
 
 
-def _idle(times: Schedule) -> Iterator[tuple[str, Any, Scenario]]:
-    """The same of lengths that a network has none of, and of devices beyond those that the plan uses."""
+def _settings(times: Schedule) -> Iterator[tuple[str, Any, Scenario]]:
+    """Path and value of each setting that is not the default, and the scenario with it set back."""
     bound, s = times.bound, times.bound.scenario
-    for name, usual in fixed_lengths(bound.zoo, s.workload).items():
-        if (value := getattr(s, name)) != usual:
-            yield name, value, s.with_(**{name: usual})
+    usual = {"switches": {switch.name: switch.default for switch in bound.family.switches}}
+    usual["layers"] = dict.fromkeys(s.layers, s.precision)
+    for field in ("overrides", "params", "switches", "layers"):
+        settings = getattr(s, field)
+        for name, value in settings.items():
+            if value != usual.get(field, {}).get(name):
+                path = name if field == "overrides" else f"{field}.{name}"
+                text = ("on" if value else "off") if field == "switches" else value
+                yield path, text, s.with_(**{field: {k: v for k, v in settings.items() if k != name}})
+    plain: dict[str, Any] = {"tile": ()} | dict.fromkeys(of.path for of in BY_FAMILY)
+    for path, usual_value in (plain | fixed_lengths(bound.zoo, s.workload)).items():
+        if (value := getattr(s, path)) != usual_value:
+            text = "x".join(map(str, value)) if path == "tile" else value
+            yield path, text, s.with_(**{path: usual_value})
     group = bound.system.devices[0]
     count = min(group.counts or (group.count,))
     if max(count, sum(times.plan.devices_used)) < s.devices:
         yield "devices", s.devices, s.with_(devices=count)
-
-
-def _settings(bound: Bound) -> Iterator[tuple[str, Any, Scenario]]:
-    """Path and value of each setting that is not the default, and the scenario with it set back."""
-    s, usual = bound.scenario, {switch.name: switch.default for switch in bound.family.switches}
-    for field in ("overrides", "params"):
-        settings = getattr(s, field)
-        for name in settings:
-            path = name if field == "overrides" else f"params.{name}"
-            yield path, settings[name], s.with_(**{field: {k: v for k, v in settings.items() if k != name}})
-    for name, on in s.switches.items():
-        if on != usual[name]:
-            yield f"switches.{name}", "on" if on else "off", s.with_(switches=s.switches | {name: usual[name]})
-    for name, format in s.layers.items():
-        if format != s.precision:
-            yield f"layers.{name}", format, s.with_(layers={k: v for k, v in s.layers.items() if k != name})
-    if s.tile:
-        yield "tile", "x".join(map(str, s.tile)), s.with_(tile=())
-    for field in BY_FAMILY:
-        if (value := getattr(s, field.path)) is not None:
-            yield field.path, value, s.with_(**{field.path: None})
