@@ -15,7 +15,7 @@ from engine.devices import family
 from engine.devices.common.job import Job
 from hardware_specs.schema import Device
 from model_zoo.families.blocks import elementwise
-from model_zoo.ops import Dim, Graph, Op, Phase, dim, readers_of
+from model_zoo.ops import ONE, Dim, Graph, Op, Phase, dim, readers_of
 
 FUSABLE = frozenset({
     "Relu", "Clip", "HardSwish", "Swish", "Silu", "Sigmoid", "Tanh", "Gelu", "Add", "Mul", "BatchNormalization", "LRN",
@@ -83,18 +83,27 @@ def depthwise(op: Op) -> bool:
 
 
 def fusable(op: Op) -> bool:
-    """Whether an op may join a group."""
-    return op.kind in FUSABLE or depthwise(op)
+    """Whether an op may join a group: a recurrence comes back to each of its steps."""
+    return (op.kind in FUSABLE or depthwise(op)) and op.steps == ONE
 
 
-def eager(phase: Phase) -> Phase:
-    """The phase as an eager framework runs it: batch normalisation as an operator of its own after its convolution."""
+def _sized(op: Op, length: float, context: float) -> Op:
+    """An op with its counts at a pass's length and context, so that only the batch is left open."""
+    counts = {name: count for name in Op.__slots__ if isinstance(count := getattr(op, name), Dim)}
+    return replace(op, **{name: Dim(count.at(1.0, length, context), count.b) for name, count in counts.items()})
+
+
+def eager(phase: Phase, length: float = 1.0, context: float = 1.0) -> Phase:
+    """The phase as an eager framework runs it: batch normalisation as an operator of its own after its convolution, and
+    counts of what may join a group at a pass's length and context.
+    """
     ops: list[Op] = []
     names_after: dict[str, str] = {}
     names = {op.name for op in phase.ops}
     for op in phase.ops:
         inputs = tuple(names_after.get(name, name) for name in op.inputs)
-        ops.append(replace(op, inputs=inputs))
+        sized = _sized(op, length, context) if fusable(op) else op
+        ops.append(replace(sized, inputs=inputs))
         if op.kind == "Conv" and op.attribute("normalised"):
             name = _free(f"{op.name}-norm", names)
             channels = op.attribute("filters")
@@ -301,6 +310,7 @@ def compare(
     tile: tuple[int, ...] = (),
     streams: int = 1,
     settings: Mapping[str, float | bool] = MappingProxyType({}),
+    sizes: tuple[float, float] = (1.0, 1.0),
 ) -> DepthFirstComparison:
     """A network's forward pass breadth first under an eager framework, and depth first. An estimate.
 
@@ -312,24 +322,22 @@ def compare(
     ----------
     tile, streams : as a scenario's: threads of a stream, passes in flight at once. [-]
     settings : parameters and switches of the device's model that are not its own, by name.
+    sizes : tokens of the pass, and the context that they attend to. [-]
     """
     runtime = family(device.kind).fields.get("runtime")
     if runtime is not None:
         usual = runtime.settings["eager"]
         settings = {**usual.switches, **usual.parameters, **settings}
-    breadth, cache = eager(graph.phases[0]), tile_cache(device)
+    breadth, cache = eager(graph.phases[0], *sizes), tile_cache(device)
     pool = settings.get("pool_cycles", pool_cycles(device))
     depth, result = depth_first(breadth, cache, pool), chains(breadth, cache)
     breadth_s, depth_s = (
-        seconds(device, graph, phase, batch, format, tile, streams, settings) for phase in (breadth, depth)
+        seconds(device, graph, phase, batch, format, tile, streams, settings, sizes) for phase in (breadth, depth)
     )
-    return DepthFirstComparison(
-        breadth_s,
-        depth_s,
-        breadth_bytes=sum(c.moved_bytes(batch)[0] for c in result),
-        depth_bytes=sum(c.moved_bytes(batch)[1] for c in result),
-        chains=result,
-    )
+    layers = {op.name: op.layers for op in breadth.ops}
+    moved = [(layers[c.ops[0]], *c.moved_bytes(batch)) for c in result]
+    wide, deep = sum(n * before for n, before, _ in moved), sum(n * after for n, _, after in moved)
+    return DepthFirstComparison(breadth_s, depth_s, wide, deep, result)
 
 
 def pool_cycles(device: Device) -> float:
@@ -346,6 +354,7 @@ def seconds(
     tile: tuple[int, ...] = (),
     streams: int = 1,
     settings: Mapping[str, float | bool] = MappingProxyType({}),
+    sizes: tuple[float, float] = (1.0, 1.0),
 ) -> float:
     """Time of one pass with operators issued one by one and nothing fused by the library. [s]"""
     fam = family(device.kind)
@@ -357,6 +366,9 @@ def seconds(
         ops=phase.ops,
         graph=replace(graph, phases=(phase,)),
         batch=batch,
+        length=sizes[0],
+        context=sizes[1],
+        max_context=sizes[1],
         streams=streams,
         format=format,
         tile=tile,

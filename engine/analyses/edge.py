@@ -170,8 +170,9 @@ def depth_first_of(scenario: Scenario) -> DepthFirstComparison:
                 "default is allowed here"
             )
     settings = {**scenario.switches, **bound.model}
-    device, format = bound.device, scenario.precision
-    comparison = compare(device, bound.graph, scenario.batch, format, scenario.tile, scenario.streams, settings)
+    s, device = scenario, bound.device
+    _, *sizes, _ = bound.graph.phases[0].sizes(s.batch, s.inputs, s.outputs)
+    comparison = compare(device, bound.graph, s.batch, s.precision, s.tile, s.streams, settings, (sizes[0], sizes[1]))
     if not comparison.chains:
         raise ScenarioError(f"{bound.workload.name} has no chain of operators without a dense product between them")
     return comparison

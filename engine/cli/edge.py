@@ -142,6 +142,7 @@ def fuse(args: argparse.Namespace) -> Answer:
     }
     slow, fast = (amount(time, "s") for time in times.values())
     return data, [
-        f"breadth first {slow}, depth first {fast}: {comparison.speedup:.2f} x, {len(comparison.chains)} chains",
+        f"one device, eager framework: breadth first {slow}, depth first {fast}: {comparison.speedup:.2f} x, "
+        f"{len(comparison.chains)} chains",
         f"error band: {told(band)}",
     ]

@@ -120,6 +120,19 @@ def test_depth_first_execution_follows_every_setting(setting: str) -> None:
     assert plain.depth_s != turned.depth_s
 
 
+def test_depth_first_execution_takes_as_many_tokens_as_the_request_has() -> None:
+    """It was asked of one token, and of one step of a recurrence, whatever the request."""
+    encoder = default_scenario("xeon-8280l", "xlm-r-large")
+    short, long = (depth_first_of(encoder.with_(inputs=tokens)) for tokens in (32, 256))
+    assert long.breadth_s > 1.5 * short.breadth_s
+    (chain,), scores = long.chains, 24 * 16 * 256 * 256  # layers, heads, and tokens by those that they attend to
+    assert chain.ops == ("scale", "mask")
+    assert long.breadth_bytes == 4.0 * 4 * scores  # each reads and writes all
+    assert long.breadth_bytes == 64 * short.breadth_bytes
+    with pytest.raises(ScenarioError, match="has no chain of operators without a dense product between them"):
+        depth_first_of(default_scenario("xeon-8280l", "deepbench-lstm-512"))
+
+
 def test_depth_first_execution_refuses_what_it_sets_itself() -> None:
     scenario = default_scenario("xeon-8280l", "alexnet")
     with pytest.raises(ScenarioError, match=r"switches.fuse is false: breadth first has it off"):
