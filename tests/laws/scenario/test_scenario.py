@@ -6,6 +6,7 @@ import json
 import re
 import zlib
 from itertools import permutations
+from typing import get_args
 
 import pytest
 from hypothesis import example, given, settings
@@ -17,7 +18,7 @@ from engine.resolve.presets import PRESETS
 from engine.scenario import TOKEN_LIMIT, VERSION, Scenario, ScenarioError, decode, encode, make, token_in
 from engine.scenario.overrides import apply, apply_all, parse_setting
 from engine.sweep import space_of
-from hardware_specs.schema import SCHEMES
+from hardware_specs.schema import Scheme
 from tests.each import each
 from tests.effort import examples
 
@@ -35,7 +36,7 @@ scenarios = st.builds(
     ),
     precision=ids,
     tile=st.lists(st.integers(1, 65536), max_size=4).map(tuple),
-    scheme=st.sampled_from(SCHEMES),
+    scheme=st.sampled_from(get_args(Scheme)),
     devices=st.integers(1, 100_000),
     switches=st.dictionaries(st.from_regex(r"\A[a-z][a-z0-9-]{0,10}\Z"), st.booleans(), max_size=4),
     overrides=st.dictionaries(st.just("devices.0.npu.tiles"), st.floats(1, 1e9) | st.just("900 GB/s"), max_size=1),
