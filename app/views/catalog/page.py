@@ -135,10 +135,12 @@ def members(system: Any) -> None:
     parts.table(pd.DataFrame([(part.name, *row) for part, *row in rows], columns=["Part", "Count", "As"]), tall=None)
     for part in {part.id: part for part in (system, *(part for part, *_ in rows))}.values():
         if numbers := specs.quantities(part):
-            st.markdown(f"**{fmt.plain(part.name)}**")
-            values(numbers)
-            if part is not system:  # whose sources follow
-                sources(part)
+            label = texts.NUMBERS.format(name=fmt.plain(part.name), count=len(numbers))
+            with st.expander(label, key=f"open.part.{part.id}", on_change="rerun") as expander:
+                if expander.open:
+                    values(numbers)
+                    if part is not system:  # whose sources follow
+                        sources(part)
 
 
 def graph(workload: Any) -> None:

@@ -63,8 +63,12 @@ def test_numbers_of_every_entry_are_grouped_and_never_scientific():
 def test_a_system_shows_the_numbers_of_its_parts_and_where_they_were_read():
     """It had a list of parts and the sentence that it has no numbers; a device's were in another section."""
     at = opened("catalog", section="systems", find="dfx-u280")
-    shown = [len(frame.value) for frame in at.dataframe if "Evidence" in frame.value.columns]
-    assert len(specs.quantities(CATALOG.device("alveo-u280-dfx"))) in shown
+    card = CATALOG.device("alveo-u280-dfx")
+    count = len(specs.quantities(card))
+    assert f"{card.name} · {count} numbers" in [box.label for box in at.expander]
+    at.session_state["open.part.alveo-u280-dfx"] = True
+    at.run()
+    assert count in [len(frame.value) for frame in at.dataframe if "Evidence" in frame.value.columns]
     assert any(m.value.startswith("`") for m in at.markdown)
 
 
