@@ -62,8 +62,8 @@ def _tiles(machine: MachineReport) -> None:
         return
     side, lanes = tiles.best
     time = tiles.seconds[tiles.rows.index(side)][tiles.columns.index(lanes)]
-    answer = f"{side} × {lanes} is as fast as any within {fmt.percent(TIE)}, {fmt.seconds(time)}"
-    answer += ", with the fewest DSP slices (ring: it, star: now)"
+    answer = f"{side} × {lanes}, {fmt.seconds(time)}, has the fewest DSP slices within {100 * TIE:g}% of the fastest"
+    answer += " (ring; star: now)"
     scale = fmt.scale((v for row in tiles.seconds for v in row), "s")
     best = (tiles.rows.index(side), tiles.columns.index(lanes))
     now = (tiles.rows.index(tiles.now[0]), tiles.columns.index(tiles.now[1]))

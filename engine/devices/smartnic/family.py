@@ -201,7 +201,7 @@ def knobs(device: Device, graph: Graph, scenario: Scenario) -> tuple[Knob, ...]:
     counts = sorted({*sizes, int(_nic(device).executors.si)})
     return (
         Knob("executors", "Executors", tuple(counts), limits=(1, _all_threads(device))),
-        Knob("packet", "Packet size [B]", PACKETS, limits=(64, 9000)),
+        Knob("packet", "Packet size (B)", PACKETS, limits=(64, 9000)),
     )
 
 
