@@ -1,6 +1,7 @@
 """Tiers behind cameras: the best cut is brute force's, bytes are conserved, every place is `evaluate`'s answer."""
 
 import itertools
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -34,11 +35,15 @@ def test_each_tier_and_each_set_of_them_is_answered():
 
 @pytest.mark.parametrize("workload", FEW)
 def test_the_best_of_three_tiers_is_that_of_every_cut(workload):
-    """Dynamic programming against each pair of cuts, every one put together as `evaluate` does."""
+    """Dynamic programming against each pair of cuts, every one put together as `evaluate` does.
+
+    Of a network of many operators against some pairs: all of SDXL's 195,000 take a quarter of an hour.
+    """
     network = on_row(workload)
     parts, last = CutParts(network.bound, network.formats), len(network.bound.graph.phases[0].ops)
+    pairs, whole = list(itertools.combinations_with_replacement(range(last + 1), 2)), last <= 100
     every: dict[tuple[int, ...], list[tuple[float, tuple[int, int]]]] = {}
-    for cuts in itertools.combinations_with_replacement(range(last + 1), 2):
+    for cuts in pairs if whole else [(0, 0), (0, last), (last, last), *random.Random(last).sample(pairs, 300)]:
         used = tuple(i for i, (low, high) in enumerate(itertools.pairwise((0, *cuts, last))) if high > low)
         try:
             every.setdefault(used, []).append((price_at(network, cuts).figures.latency_s, cuts))
@@ -50,8 +55,9 @@ def test_the_best_of_three_tiers_is_that_of_every_cut(workload):
         assert (best is None) == (not brute)
         if best is None:
             continue
-        assert price_at(network, best).figures.latency_s == pytest.approx(min(brute)[0], rel=1e-9)
-    assert sum(len(brute) for brute in every.values()) > last
+        best_s, least_s = price_at(network, best).figures.latency_s, min(brute)[0]
+        assert best_s == pytest.approx(least_s, rel=1e-9) if whole else best_s <= least_s * (1 + 1e-9)
+    assert sum(len(brute) for brute in every.values()) > last or not whole
 
 
 @settings(max_examples=examples(12), deadline=None)
