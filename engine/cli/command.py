@@ -88,9 +88,9 @@ def add_arguments(parser: argparse.ArgumentParser, entry: Mapping[str, Any]) -> 
     parser.set_defaults(usual=parser.get_default)
 
 
-def refuse(args: argparse.Namespace, names: Iterable[str], beside: str) -> None:
+def refuse(args: argparse.Namespace, names: Iterable[str], beside: str, dead: bool = True) -> None:
     """InputError for the first of some arguments that is given ``beside`` what leaves it no meaning."""
-    for name in names:
+    for name in names if dead else ():
         if (value := getattr(args, name)) != args.usual(name):
             item = value[0] if isinstance(value, list) else value
             text = f"{item:.10g}" if isinstance(item, int | float) else brief(item, 60)

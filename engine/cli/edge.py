@@ -20,8 +20,7 @@ from hardware_specs.catalog import default_catalog
 
 def split(args: argparse.Namespace) -> Answer:
     """Every cut of a network between two or three executors, and the best. Estimates."""
-    if args.scheme != "split":
-        refuse(args, ("scheme",), "a network that is cut; split is the scheme that cuts it")
+    refuse(args, ("scheme",), "a network that is cut; split is the scheme that cuts it", args.scheme != "split")
     refuse(args, ("split", "second_split"), "every cut, of which the best is found")
     scenario = scenario_in(args).with_(scheme="split", second_split=None)
     points = split_points(scenario, args.first_precision, args.goal)

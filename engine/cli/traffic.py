@@ -45,14 +45,11 @@ def _serving_of(args: argparse.Namespace, qps: float) -> tuple[Serving, traffic.
 
 def _refuse_idle(args: argparse.Namespace, serving: Serving) -> None:
     """InputError for an option of queues that the rest of them leaves nothing to act on."""
-    for dead, name, beside in (
-        (serving.arrangement != "pool", "services", "one copy; give arrangement pool"),
-        (serving.arrangement != "packets", "share", "requests that are no packets; give arrangement packets"),
-        (serving.sizes is None, "sizes_are", "requests of one size; give sizes"),
-        (serving.max_batch in (None, 1) and serving.request == "batch", "timeout_s", "single requests; give max-batch"),
-    ):
-        if dead:
-            refuse(args, (name,), beside)
+    refuse(args, ("services",), "one copy; give arrangement pool", serving.arrangement != "pool")
+    refuse(args, ("share",), "requests that are no packets; give arrangement packets", serving.arrangement != "packets")
+    refuse(args, ("sizes_are",), "requests of one size; give sizes", serving.sizes is None)
+    alone = serving.max_batch in (None, 1) and serving.request == "batch"
+    refuse(args, ("timeout_s",), "single requests; give max-batch", alone)
 
 
 def _demand(args: argparse.Namespace, qps: float | None) -> tuple[Any, traffic.Sizes | None, traffic.Sizes | None]:
@@ -140,8 +137,7 @@ def _engine(serving: Serving, scenario: Scenario) -> tuple[dict[str, Any], list[
 
 def capacity(args: argparse.Namespace) -> Answer:
     """The most that keeps a promise, and what a demand needs. Estimates."""
-    if args.pools is None:
-        refuse(args, OF_POOLS, "one pool; give pools")
+    refuse(args, OF_POOLS, "one pool; give pools", args.pools is None)
     scenario = scenario_in(args)
     with boundary(f"demand is {brief(args.demand, 60)}; it must be numbers separated by commas"):
         demand = traffic.Demand(tuple(float(part) for part in args.demand.split(",")))
