@@ -75,7 +75,7 @@ def candidates(question: Question, catalog: Catalog, zoo: Zoo) -> Iterator[tuple
     for id in (*question.systems, *question.prices):
         if id not in ids:
             raise ScenarioError(f"system {id[:60]!r} is not in the catalog")
-    for id in question.systems or catalog.ids("systems"):
+    for id in dict.fromkeys(question.systems) or catalog.ids("systems"):
         yield _candidate(question, id, {}, catalog, zoo)
     for what_if in question.what_ifs:
         yield _candidate(question, what_if.system, what_if.overrides, catalog, zoo)

@@ -51,7 +51,7 @@ def _question(args: argparse.Namespace) -> Any:
         fields = {"workload": target}
     fields |= read_fields({name: text for name in READABLE if (text := getattr(args, name, None)) is not None})
     if args.systems:
-        fields["systems"] = [id.strip() for id in args.systems.split(",") if id.strip()]
+        fields["systems"] = [id.strip() for id in args.systems.split(",")]
     if args.evidence_only:
         fields["evidence"] = "measured"
     fields["prices"] = {**fields.get("prices", {}), **_prices(args.price)}

@@ -4,6 +4,7 @@ import argparse
 import math
 from collections.abc import Iterable, Mapping
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -34,10 +35,11 @@ class Parser(argparse.ArgumentParser):
         raise InputError(f"{self.prog}: {message[:_LONGEST]}")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuse a value of ``--``, in place of which argparse would hand on an empty list."""
-        for text in args or ():
-            if text.startswith("-") and text.endswith("=--"):
-                self.error(f"argument {text[:-3]}: '--' is not allowed: a value is")
+        """Refuse an empty value, as of a variable that is not set, and ``--``, of which argparse makes a list."""
+        for before, text in pairwise(("", *(args or ()))):
+            flag, sign, value = text.partition("=") if text else (before, "=", "")
+            if sign and flag.startswith("--") and value in ("", "--"):
+                self.error(f"argument {flag}: {value!r} is not allowed: a value is")
         return super().parse_known_args(args, namespace)
 
 

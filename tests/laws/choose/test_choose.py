@@ -379,3 +379,7 @@ def test_the_load_inside_a_limit_is_what_a_simulation_carries(
     ratio = found.rate / carried.qps
     print(f"{system} {workload} batch {batch}: {found.rate:.0f}/s chosen, {carried.qps:.0f}/s simulated, {ratio:.2f}")
     assert 0.5 <= ratio <= 1.1 or found.rate >= 0.999 * LOAD * found.full_rate
+
+
+def test_a_system_that_is_named_twice_is_one_candidate() -> None:
+    assert [row.rank for row in choose({"workload": "resnet50", "systems": ["t4", "t4"]}).rows] == [1]
