@@ -8,7 +8,7 @@ from itertools import accumulate
 import pandas as pd
 
 from app.shared import formats as fmt
-from app.shared.figures.drawing import Bar, Trace, hover, rows, rule
+from app.shared.figures.drawing import Bar, Trace, hover, rows
 from app.shared.figures.style import (
     CLOUD,
     INK,
@@ -39,7 +39,7 @@ def _name(letter: str, name: str, number: str) -> str:
 def metric_bars(
     scenarios: Sequence[tuple[str, str, float | None, float | None]], base: int, label: str, unit: str, dark: bool
 ) -> Figure:
-    """One metric, a bar a scenario, with its error band; the baseline is grey with a line down at its value.
+    """One metric, a bar a scenario, with its error band; the baseline is grey.
 
     `scenarios` are (letter, name, value [SI], relative half width of the error band) in the order of the comparison.
     """
@@ -50,12 +50,10 @@ def metric_bars(
             ends = None if band is None else (scale(v) * band / (1 + band), scale(v) * band)
             says = hover(f"{letter} · {name}", f"{scale.text(v)} {scale.unit} {fmt.band(band)}")
             marks.append(Bar(at, scale(v), NEUTRAL if at == base else INK[dark], says, band=ends))
-    levels = [bar.length for bar in marks if bar.row == base]
-    lines = [rule(levels * 2, [-0.5, len(scenarios) - 0.5], NEUTRAL)] if levels else []
     widest = max((bar.length + (bar.band[1] if bar.band else 0.0) for bar in marks), default=0.0)
     labels = [_name(letter, name, scale.text(v)) for letter, name, v, _ in scenarios]
     x = span(f"{label} ({scale.unit})", 0, widest * 1.05 or 1, grid=True)
-    return rows(labels, marks, x, dark, min_rows=2, extra=lines)
+    return rows(labels, marks, x, dark, min_rows=2)
 
 
 def breakdowns(
