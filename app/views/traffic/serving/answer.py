@@ -56,7 +56,8 @@ def latencies(point: OperatingPoint) -> None:
     """Times of requests; first wave and steady state apart."""
     frame, answer = tables.latencies(point)
     with parts.card("Times of requests", answer):
-        parts.table(frame)
+        digits = st.column_config.NumberColumn(format="localized")  # three of each: rows are times of several kinds
+        parts.table(frame, dict.fromkeys(frame.columns[1:], digits))
         if point.report.first_wave_ttft is not None:
             st.caption(texts.LATENCIES_CAPTION)
 

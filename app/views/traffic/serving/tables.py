@@ -117,7 +117,7 @@ def latencies(point: OperatingPoint) -> tuple[pd.DataFrame, str]:
         rows |= {f"{name}, priority {group.priority}": figures for name, figures in tails.items()}
     times: dict[str, Figures] = {name: figures for name, figures in rows.items() if figures is not None}
     unit = fmt.MILLISECOND
-    columns = {m: [unit(getattr(figures, m).value) for figures in times.values()] for m in _METRICS}
+    columns = {m: [fmt.round3(unit(getattr(figures, m).value)) for figures in times.values()] for m in _METRICS}
     frame = pd.DataFrame({f"Time ({unit.unit})": list(times)} | columns)
     first, steady = report.first_wave_ttft, report.steady_ttft
     if first is None or steady is None:
