@@ -231,9 +231,8 @@ def capacity_together(
         if name in limits:
             raise ScenarioError(f"sla has {name} twice; give one limit of each")
         limits[name] = limit
-    scheduler = _policy(args)
-    if args.max_batch is not None:
-        scheduler = replace(scheduler, max_seqs=args.max_batch)
+    policy = _policy(args)
+    scheduler = replace(policy, max_seqs=args.max_batch or policy.max_seqs)
     best, trials = _arrangement(args, scenario, scheduler, limits, serving, arrivals, (demand, site))
     choice, load, plan, prefills, notes = best
     point = load.point

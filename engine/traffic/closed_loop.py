@@ -62,9 +62,8 @@ def closed_loop(
         raise TrafficError(f"{name} is {limits[name]:g}; these requests make no tokens: e2e_s is allowed")
     arrive, think = np.zeros(requests), np.zeros(requests)
     clients = load.begin(arrive, think, seed)
-    raw = run_stations(
-        system, arrive, sizes.draw(requests, seed, SIZE_STREAM, 0), seed=seed, clients=clients, think=think
-    )
+    items = sizes.draw(requests, seed, SIZE_STREAM, 0)
+    raw = run_stations(system, arrive, items, seed=seed, clients=clients, think=think)
     answered = ~np.isnan(raw.finish)
     if not answered.any():
         raise TrafficError("every request was turned away: give the system places to wait")
