@@ -229,7 +229,7 @@ def kernel(function: Callable[..., Any], refcount: bool = True, shared: bool = F
 
     @wraps(function)
     def wrapper(*args: Any) -> Any:
-        return function(*args) if _by_python.whole else dispatcher(*args)
+        return function(*args) if vars(_by_python) else dispatcher(*args)
 
     vars(wrapper).update(py_func=function, dispatcher=dispatcher)
     options: Any = {**inner.keywords, "no_cpython_wrapper": True, "_nrt": refcount}
@@ -242,13 +242,7 @@ def body_of(function: Any) -> Callable[..., Any]:
     return getattr(function, "py_func", function)
 
 
-class _ByPython(threading.local):
-    """Whether this thread runs a kernel by Python, with every kernel that it calls."""
-
-    whole = False
-
-
-_by_python = _ByPython()
+_by_python = threading.local()  # whether a thread runs a kernel by Python, with every kernel that it calls
 _MOST_POINTS = 32  # points up to which a kernel may be run by Python
 _PATIENCE_S = 3.0  # of one kernel by Python: compiling a large one takes as long, or twice
 _SPENT_S: defaultdict[Any, float] = defaultdict(float)
@@ -280,13 +274,12 @@ def compile_always() -> None:
 
 
 def _run(kernel: Any, *args: Any) -> Any:
-    before, began = _by_python.whole, time.thread_time()
-    _by_python.whole = True
+    began, _by_python.whole = time.thread_time(), True
     try:
         with np.errstate(all="ignore"):  # as compiled code divides
             return kernel.py_func(*args)
     finally:
-        _by_python.whole = before
+        vars(_by_python).clear()
         _SPENT_S[kernel] += time.thread_time() - began
 
 

@@ -67,8 +67,8 @@ def _add_joules(start, end, count, designs, rec, demand, op_joules, totals):
 def price_points(lo: int, hi: int, rows: np.ndarray, times: np.ndarray, *inputs: Any) -> None:
     """Times of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`. [s]"""
     *tables, _, sizes, (first, fields, values), totals = inputs
-    sums, rooms = totals[:, lo:hi].copy(), _rooms(len(tables[0]))
-    _fill(tuple(tables), sizes[:, lo:hi].copy(), (first, fields, values[:, lo:hi]), sums, rooms, np.zeros((0, 6)))
+    sums = totals[:, lo:hi].copy()
+    _fill(tuple(tables), sizes[:, lo:hi].copy(), (first, fields, values[:, lo:hi]), sums, np.zeros((0, 6)))
     totals[:, lo:hi] = sums
 
 
@@ -77,14 +77,15 @@ def _fill(
     sizes: np.ndarray,
     record: tuple[np.ndarray, np.ndarray, np.ndarray],
     totals: np.ndarray,
-    rooms: tuple[np.ndarray, np.ndarray, np.ndarray],
     out: np.ndarray,
-) -> None:
-    """Adds the times of a pass at designs to ``totals``.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Adds the times of a pass at designs to ``totals``. Returns what the last ask for, sides of products, and marks.
 
     Designs in a row that ask the same of the card are scheduled together, and so are those that ask for other amounts.
     """
-    (table, _, waits, needs, *_), (demand, sides, room), n = tables, rooms, sizes.shape[1]
+    (table, _, waits, needs, *_), n = tables, sizes.shape[1]
+    ops = len(table)
+    demand, sides, room = np.zeros((LANES, ops, D.DEMANDS)), np.zeros((ops, SIDES)), np.empty((ROOM, ops * LANES))
     designs = np.repeat(record[0][:, None], n, axis=1)
     designs[record[1]] = record[2]
     mapping = len(designs) - len(S)
@@ -92,7 +93,7 @@ def _fill(
     ask = _ask_on if search else for_points(_ask_on, n)  # Python would search for minutes
     read = np.concatenate([sizes, designs[:mapping]])
     ends = np.append(np.flatnonzero((read[:, 1:] != read[:, :-1]).any(axis=0)) + 1, n)
-    op_joules = room[SHARE, : len(table)]
+    op_joules = room[SHARE, :ops]
     rec, start, pending = np.empty(mapping), 0, 0
     while start < n:
         end = int(ends[np.searchsorted(ends, start, side="right")])
@@ -107,11 +108,7 @@ def _fill(
         if pending:  # asked already, and cut up otherwise
             demand[0] = demand[count]
         start = end
-
-
-def _rooms(ops: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What designs ask for, `LANES` at most, sides of products for a search of tilings, and room for a schedule."""
-    return np.zeros((LANES, ops, D.DEMANDS)), np.zeros((ops, SIDES)), np.empty((ROOM, ops * LANES))
+    return demand, sides, room
 
 
 @dataclass(frozen=True)
@@ -139,9 +136,9 @@ class CoreSchedule:
 
 def core_schedule(tables: tuple[np.ndarray, ...], sizes: tuple[float, ...], record: Sequence[float]) -> CoreSchedule:
     """The pass of one design, of `Compiled.tables` and `Compiled.record`. An estimate."""
-    seconds, (demand, sides, room) = np.zeros((len(tables[0]), 6)), _rooms(len(tables[0]))
+    seconds = np.zeros((len(tables[0]), 6))
     at = np.array(sizes, dtype=np.float64).reshape(-1, 1)
-    _fill(tables, at, records([record]), np.zeros((6, 1)), (demand, sides, room), seconds)
+    demand, sides, room = _fill(tables, at, records([record]), np.zeros((6, 1)), seconds)
     marks = room[:, LANES - 1 :: LANES]
     return CoreSchedule(demand[0], sides, seconds, *marks[[PIECE, START, WORK, BEGIN, END]])
 

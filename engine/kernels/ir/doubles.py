@@ -145,19 +145,16 @@ def _offer(of: Any, emit: Callable[..., Any], count: int = 2, result: Any = None
 
     def kind_of(*kinds: Any) -> Any:
         """Vectors, single doubles, or neither."""
-        if len(kinds) != count or not all(isinstance(kind, _Doubles | types.Number) for kind in kinds):
-            return None
-        return _doubles if _doubles in kinds else types.float64 if numbers else None
+        known = all(isinstance(kind, _Doubles | types.Number) for kind in kinds)
+        return _doubles if known and _doubles in kinds else types.float64 if known and numbers else None
 
-    @type_callable(of)
-    def infer(context: Any) -> Any:
-        def of_one(a: Any) -> Any:
-            return kind_of(a) and (result or kind_of(a))
+    def of_one(a: Any) -> Any:
+        return kind_of(a) and (result or kind_of(a))
 
-        def of_two(a: Any, b: Any) -> Any:
-            return kind_of(a, b) and (result or kind_of(a, b))
+    def of_two(a: Any, b: Any) -> Any:
+        return kind_of(a, b) and (result or kind_of(a, b))
 
-        return of_one if count == 1 else of_two
+    type_callable(of)(lambda context: of_one if count == 1 else of_two)
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = kind_of(*signature.args)
