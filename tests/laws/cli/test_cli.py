@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.cli import bench
+from engine.cli.bench import FOLDER
 from engine.cli.main import main
 from engine.resolve.presets import PRESETS
 from engine.scenario import encode
@@ -99,6 +101,7 @@ def test_csv_has_units_in_its_header(capsys: pytest.CaptureFixture[str]) -> None
         (["evaluate", "preset:dfx-345m", "--set", "nonsense=1"], "not a setting"),
         (["evaluate", "preset:dfx-345m", "--scheme", "pinned"], "scheme"),
         (["evaluate", "no-such-file.yaml"], "not readable"),
+        (["bench", "--only", "nothing-like-it"], "no benchmark"),
     ],
 )
 def test_errors_are_one_sentence_and_exit_two(capsys: pytest.CaptureFixture[str], argv: list[str], word: str) -> None:
@@ -129,3 +132,27 @@ for before in ("", "import engine.evaluate, engine.resolve.choices", "from engin
 assert choices(preset("tonic-fc").scenario).formats"""
     root = Path(__file__).resolve().parents[3]
     subprocess.run([sys.executable, "-c", code], check=True, cwd=root, env=os.environ | {"PYTHONPATH": str(root)})
+
+
+def test_every_benchmark_has_rows():
+    """Two that had none ended `bench` before the last file, and with it every row measured until then."""
+    files = sorted(FOLDER.glob("bench_*.py"))
+    assert len(files) > 8
+    assert [file.name for file in files if "\ndef rows() -> " not in file.read_text()] == []
+
+
+def test_a_benchmark_that_fails_is_a_row_and_the_others_stay(tmp_path, monkeypatch):
+    row = '{"name": %r, "value": 1.0, "unit": "s", "against": "b", "ratio": 1.0, "goal": "reported", "met": None}'
+    (tmp_path / "bench_1.py").write_text("def rows() -> list[dict]:\n    return [" + row % "first" + "]\n")
+    (tmp_path / "bench_2.py").write_text(
+        "def rows():\n    yield " + row % "second" + "\n    raise AssertionError('the two disagree')\n"
+    )
+    (tmp_path / "bench_3.py").write_text("import nothing_of_that_name\n")
+    (tmp_path / "bench_4.py").write_text("def rows() -> list[dict]:\n    return [" + row % "last" + "]\n")
+    monkeypatch.setattr(bench, "FOLDER", tmp_path)
+    found = bench.collect()
+    assert [r["name"] for r in found] == ["first", "second", "bench_2", "bench_3", "last"]
+    assert found[2]["against"] == "failed, AssertionError: the two disagree"
+    assert "nothing_of_that_name" in found[3]["against"]
+    assert [r["met"] for r in found] == [None, None, False, False, None]
+    assert bench.markdown(found).count("| **no** |") == 2

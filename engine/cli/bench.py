@@ -1,23 +1,30 @@
-"""Ratios measured side by side in one run: gathers the rows of every ``tests/bench/bench_*.py``.
-
-python -m tests.tools.bench                   # all of them, as a table
-python -m tests.tools.bench --only gemm --json
-"""
+"""Ratios measured side by side in one run: gathers the rows of every ``tests/bench/bench_*.py``."""
 
 import argparse
-import json
 import platform
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from runpy import run_path
 from typing import Any
 
+from engine.cli.command import Answer
 from engine.kernels.jit import host_features, pool_size
 from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
 
-FOLDER = Path(__file__).resolve().parents[1] / "bench"
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "bench"
+
+
+def bench(args: argparse.Namespace) -> Answer:
+    """Rows of the benchmarks, and the same as a table. Measurements."""
+    if args.markdown:
+        writable(Path(args.markdown), True)
+    rows = collect(args.only)
+    if args.markdown:
+        with beside(Path(args.markdown)) as fresh:
+            fresh.write_text(markdown(rows))
+    return rows, markdown(rows).splitlines()
 
 
 def collect(only: str | None = None) -> list[dict[str, Any]]:
@@ -29,6 +36,9 @@ def collect(only: str | None = None) -> list[dict[str, Any]]:
     if not files:
         names = ", ".join(f.stem.removeprefix("bench_") for f in sorted(FOLDER.glob("bench_*.py"))) or "none here"
         raise ScenarioError(f"no benchmark matches {only!r}; known: {names}")
+    root = str(FOLDER.parents[1])
+    if root not in sys.path:
+        sys.path.insert(0, root)
     rows: list[dict[str, Any]] = []
     for file in files:
         sys.stderr.write(f"{file.stem} ...\n")
@@ -65,28 +75,3 @@ def markdown(rows: list[dict[str, Any]]) -> str:
         verdict = {True: "yes", False: "**no**", None: "-"}[row["met"]]
         lines.append(f"| {row['name']} | {value} | {row['against']} | {ratio} | {goal} | {verdict} |")
     return "\n".join(lines) + "\n"
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the rows of the benchmarks, and writes their table where that is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", help="benchmark files whose name holds this")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the table there")
-    parser.add_argument("--json", action="store_true", help="machine-readable")
-    args = parser.parse_args(argv)
-    try:
-        if args.markdown:
-            writable(args.markdown, True)
-        rows = collect(args.only)
-        if args.markdown:
-            with beside(args.markdown) as fresh:
-                fresh.write_text(markdown(rows))
-    except ScenarioError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    sys.stdout.write(json.dumps(rows, indent=1) + "\n" if args.json else markdown(rows))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
