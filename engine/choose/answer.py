@@ -15,7 +15,6 @@ from engine.resolve.check import fixed_lengths
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.configuration import configuration
 from engine.scenario.sentences import amount
-from engine.traffic.engines.operating_points import LIMITS
 from hardware_specs.catalog import Catalog, default_catalog
 from model_zoo.catalog import Zoo, default_zoo
 
@@ -130,7 +129,8 @@ def _try_system(
             why = f"meets your limits without evidence: {report.error_band.why}"
             refusals.append(Refusal(best.scenario, "evidence", why, 1.0))
             continue
-        point = None if best.joined is None else under_load(question, best)
+        shares = best.clients > 1 or question.qps is not None
+        point = under_load(question, best) if best.joined is not None and shares else None
         if not isinstance(point, Refusal):
             return replace(row, best=best, report=report, point=point, front=_front(result)), count
         refusals.append(point)
@@ -257,8 +257,8 @@ def _sentence(question: Question, rows: Sequence[Row], workload: str, unit: str,
     best = row.best
     assert best is not None
     prefix = f"{best.instances:,} instances of " if best.instances > 1 else ""
-    if row.point is not None:
-        ttft, tpot = (amount(row.point.figure(name) or 0.0, "s") for name in ("ttft_s", "tpot_s"))
+    if row.times is not None:
+        ttft, tpot = (amount(row.times[name], "s") for name in ("ttft_s", "tpot_s"))
         times = f"under load TTFT p99 {ttft}, TPOT p50 {tpot}"
     else:
         p99 = question.users is None and (question.latency_s is not None or question.qps is not None)
@@ -332,8 +332,8 @@ def _plain(row: Row) -> dict[str, Any]:
     data |= {"loaded_latency_s": best.loaded_latency_s, "rate_per_s": best.rate}
     names = ("full_rate", "rate_per_device", "devices", "instances", "usd_per_hour", "total_usd_per_hour")
     data |= {name: getattr(best, name) for name in names}
+    data |= {f"loaded_{name}": seconds for name, seconds in (row.times or {}).items()}
     if row.point is not None:
-        data |= {f"simulated_{name}": row.point.figure(name) for name in LIMITS}
         data |= {"simulated_clients": best.clients, "simulated_rate_per_s": row.point.report.output_tokens_per_s}
     data["token"] = encode(best.scenario)
     data["front"] = [

@@ -15,7 +15,7 @@ from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.configuration import configuration
 from engine.scenario.formats import BITS, WEIGHT_ONLY
-from engine.traffic.engines.operating_points import OperatingPoint
+from engine.traffic.engines.operating_points import LIMITS, OperatingPoint
 from hardware_specs.catalog import Catalog
 from hardware_specs.schema import Device, System
 from model_zoo.catalog import Zoo
@@ -46,7 +46,7 @@ class Row:
     reason: str = ""  # its price and throughput against the winner; empty for the best
     tied: bool = False  # its cost and the winner's differ by less than their error bands
     report: Report | None = None  # of the best arrangement: what opens elsewhere
-    point: OperatingPoint | None = None  # of a language model: one instance under its load, simulated
+    point: OperatingPoint | None = None  # of a language model: one instance with its clients or rate, simulated
     front: tuple[Served, ...] = ()  # speed of a user against throughput a device, slowest user first
 
     @property
@@ -54,6 +54,17 @@ class Row:
         """`8x, FP8, TP8, batch 128`; empty where nothing of it was priced."""
         result = self.best or self.refusal
         return configuration(result.scenario) if result is not None else ""
+
+    @property
+    def times(self) -> dict[str, float] | None:
+        """Of a language model TTFT p99, TPOT p50 and end to end p99 under load, as `LIMITS` names them. [s]
+
+        Those of its report where one request is under way at a time. None for another network, or without an answer.
+        """
+        if self.point is not None:
+            return {name: self.point.figure(name) or 0.0 for name in LIMITS}
+        alone = self.best.joined if self.best is not None else None
+        return alone and {"ttft_s": alone.ttft_s, "tpot_s": alone.tpot_s, "e2e_s": alone.latency_s}
 
     @property
     def band(self) -> ErrorBand:

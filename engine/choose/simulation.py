@@ -1,15 +1,17 @@
 """A language model's arrangement on the calendar of passes, under the load that a question means. Simulated."""
 
 from dataclasses import replace
+from functools import lru_cache
 
 from engine.choose.question import Question
 from engine.choose.serving import Refusal, Served
 from engine.devices.common.contract import Unsupported
-from engine.scenario import ScenarioError
+from engine.scenario import ScenarioError, decode, encode
+from engine.scenario.scenario import Costs, Limits
 from engine.scenario.sentences import amount
 from engine.traffic.arrivals import Arrivals, Poisson
 from engine.traffic.engines.calendar import ClosedLoop
-from engine.traffic.engines.operating_points import OperatingPoint, engine
+from engine.traffic.engines.operating_points import Engine, OperatingPoint, engine
 from engine.traffic.engines.scheduler import POLICIES, Scheduler
 
 LABELS = {"ttft_s": "TTFT p99", "tpot_s": "TPOT p50", "e2e_s": "end to end p99"}
@@ -34,10 +36,16 @@ def scheduler_of(served: Served) -> Scheduler:
     return replace(usual, max_seqs=max(usual.max_seqs, served.clients))
 
 
+@lru_cache(maxsize=128)
+def _engine(token: str, scheduler: Scheduler) -> Engine:
+    return engine(decode(token), scheduler, {})
+
+
 def under_load(question: Question, served: Served) -> OperatingPoint | Refusal:
     """One instance under its load, or why it does not serve it: the limit that it misses most, at its percentile."""
     try:
-        point = engine(served.scenario, scheduler_of(served), {}).at(load_of(question, served))
+        alike = served.scenario.with_(batch=1, costs=Costs(), limits=Limits())  # what moves no pass, for the cache
+        point = _engine(encode(alike), scheduler_of(served)).at(load_of(question, served))
     except (ScenarioError, Unsupported) as error:
         return Refusal(served.scenario, "runs", str(error))
     asked = {"ttft_s": question.ttft_s, "tpot_s": question.tpot_s, "e2e_s": question.latency_s}

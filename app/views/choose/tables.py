@@ -12,7 +12,6 @@ from app.views.choose import texts
 from engine.choose import Answer, Row
 from engine.choose.simulation import load_of, scheduler_of
 from engine.traffic.engines.calendar import ClosedLoop
-from engine.traffic.engines.operating_points import LIMITS
 from engine.traffic.engines.scheduler import POLICIES
 from model_zoo.catalog import default_zoo
 
@@ -32,8 +31,8 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
     bests = [row.best for row in rows if row.best is not None]
     unit = glossary.rate_unit(answer.unit)
     pace = fmt.scale([best.rate_per_device for best in bests], f"{unit}/s")
-    points = [row.point for row in rows if row.point is not None]
-    waits = [point.figure("tpot_s") or 0.0 for point in points] or [best.loaded_latency_s for best in bests]
+    loads = [row.times for row in rows if row.times is not None]
+    waits = [load["tpot_s"] for load in loads] or [best.loaded_latency_s for best in bests]
     times = fmt.scale(waits, "s")
     demand = answer.by == "usd_per_hour"
     columns: dict[str, list] = {
@@ -48,10 +47,10 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
         price_unit = unit if answer.cost_unit == answer.unit else "output tokens"
         columns[f"$/M {price_unit}"] = [best.usd_per_million for best in bests]
         columns["Range ($)"] = [money_range(row.best.usd_per_million, row.band.relative) for row in rows if row.best]
-    name = "TPOT p50 under load" if points else "p99" if _at_random(answer) else "Latency"
+    name = "TPOT p50 under load" if loads else "p99" if _at_random(answer) else "Latency"
     columns[f"{name} ({times.unit})"] = [times(wait) for wait in waits]
-    if points:
-        firsts = [point.figure("ttft_s") or 0.0 for point in points]
+    if loads:
+        firsts = [load["ttft_s"] for load in loads]
         first = fmt.scale([median(firsts)], "s")
         columns[f"TTFT p99 under load ({first.unit})"] = [first(value) for value in firsts]
     columns[f"{pace.unit} per device"] = [pace(best.rate_per_device) for best in bests]
@@ -90,8 +89,8 @@ def times(answer: Answer, row: Row) -> list[str]:
     assert best is not None
     assert report is not None
     batch = f"a batch of {best.scenario.batch:,}" if best.scenario.batch > 1 else "a request alone"
-    if row.point is not None:
-        first, per_token, whole = (fmt.seconds(row.point.figure(name) or 0.0) for name in LIMITS)
+    if row.times is not None:
+        first, per_token, whole = map(fmt.seconds, row.times.values())
         rate = answer.question.qps and fmt.si(answer.question.qps / best.instances, "QPS")
         load = rate or f"{best.clients:,} client{'' if best.clients == 1 else 's'}"
         lines = [texts.SIMULATED.format(load=load, ttft=first, tpot=per_token, latency=whole)]
@@ -111,15 +110,15 @@ def load_address(answer: Answer, row: Row) -> dict[str, str]:
     """What the Load page's address says so that it opens with the demand of this row, all of it and an instance's."""
     best, question = row.best, answer.question
     assert best is not None
-    query = {"asks": "item"} if row.point is None and best.scenario.batch > 1 else {}
+    query = {"asks": "item"} if row.times is None and best.scenario.batch > 1 else {}
     if question.qps is not None:
         query |= {"load": "open", "qps": repr(question.qps / best.instances), "demand": repr(question.qps)}
-    elif row.point is not None:
+    elif row.times is not None:
         load = load_of(question, best)
         assert isinstance(load, ClosedLoop)
         query |= {"load": "closed", "clients": str(load.clients), "ramp": repr(load.ramp_s)}
         query |= {"users": str(question.users)} if question.users is not None else {}
-    if row.point is not None and (seats := scheduler_of(best).max_seqs) > POLICIES["vllm"].max_seqs:
+    if row.times is not None and (seats := scheduler_of(best).max_seqs) > POLICIES["vllm"].max_seqs:
         query["max-seqs"] = str(seats)
     return query
 

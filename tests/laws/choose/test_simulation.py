@@ -51,8 +51,8 @@ def test_load_opens_with_the_figures_of_the_row(demand: dict[str, float]) -> Non
     level = {"qps", "demand"} if "qps" in demand else {"clients", "ramp"} | ({"users"} & demand.keys())
     assert address.keys() == {"load"} | level
     plain = answer.to_dict()["rows"][0]
-    assert plain["simulated_ttft_s"] == row.point.report.ttft.p99.value
-    assert plain["simulated_tpot_s"] == row.point.report.tpot.p50.value
+    assert plain["loaded_ttft_s"] == row.point.report.ttft.p99.value
+    assert plain["loaded_tpot_s"] == row.point.report.tpot.p50.value
 
 
 @each("system", ["h100-sxm", "rtx-5090", "fb-node", "dfx-u280"])
