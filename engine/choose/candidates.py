@@ -64,7 +64,7 @@ class Row:
         if self.point is not None:
             return {name: self.point.figure(name) or 0.0 for name in LIMITS}
         alone = self.best.joined if self.best is not None else None
-        return alone and {"ttft_s": alone.ttft_s, "tpot_s": alone.tpot_s, "e2e_s": alone.latency_s}
+        return {"ttft_s": alone.ttft_s, "tpot_s": alone.tpot_s, "e2e_s": alone.latency_s} if alone else None
 
     @property
     def band(self) -> ErrorBand:
