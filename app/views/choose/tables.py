@@ -47,12 +47,12 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
         price_unit = unit if answer.cost_unit == answer.unit else "output tokens"
         columns[f"$/M {price_unit}"] = [best.usd_per_million for best in bests]
         columns["Range ($)"] = [money_range(row.best.usd_per_million, row.band.relative) for row in rows if row.best]
-    name = "TPOT p50 under load" if loads else "p99" if _at_random(answer) else "Latency"
+    name = "TPOT p50" if loads else "p99" if _at_random(answer) else "Latency"
     columns[f"{name} ({times.unit})"] = [times(wait) for wait in waits]
     if loads:
         firsts = [load["ttft_s"] for load in loads]
         first = fmt.scale([median(firsts)], "s")
-        columns[f"TTFT p99 under load ({first.unit})"] = [first(value) for value in firsts]
+        columns[f"TTFT p99 ({first.unit})"] = [first(value) for value in firsts]
     columns[f"{pace.unit} per device"] = [pace(best.rate_per_device) for best in bests]
     reports = [row.report for row in rows if row.report]
     powers = [(report.power_w, best.instances) for report, best in zip(reports, bests, strict=True)]
