@@ -1,7 +1,9 @@
 """What is tried: every count, partition, precision and number of streams of a system that differ in what they do."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from engine.choose.question import Price, Question
@@ -11,7 +13,7 @@ from engine.cost.report import Report
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import bind
-from engine.resolve.choices import default_scenario
+from engine.resolve.choices import choices, default_scenario
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.configuration import configuration
 from engine.scenario.formats import BITS, WEIGHT_ONLY
@@ -116,22 +118,32 @@ def _candidate(
     bind(base, catalog, zoo)  # a what-if that names nothing, or can't be, is a sentence and no row
     system = catalog.system(id)
     device = catalog.device(system.devices[0].device)
-    arrangements = tuple(_arrangements(question, base, system, device, zoo))
+    arrangements = tuple(_arrangements(question, base, system, device, catalog, zoo))
     reason = "" if arrangements else "it is there to cut one network in two, which the Split page answers"
     return Row(id, system.name, family(device.kind).label, bool(overrides), reason=reason), arrangements
 
 
-def _arrangements(question: Question, base: Scenario, system: System, device: Device, zoo: Zoo) -> Iterator[Scenario]:
+def _arrangements(
+    question: Question, base: Scenario, system: System, device: Device, catalog: Catalog, zoo: Zoo
+) -> Iterator[Scenario]:
     """Fewest devices first."""
     formats = _formats(question, device, zoo)
     streams = sorted({1, family(device.kind).max_streams(device, base)})
     for count, scheme in _layouts(system, base, zoo):
-        for format in formats:
-            for parallel in streams:
-                try:
-                    yield base.with_(devices=count, scheme=scheme, precision=format, streams=parallel)
-                except ScenarioError:
-                    continue
+        for ways, format, parallel in product(_ways(base, count, scheme, catalog, zoo), formats, streams):
+            with suppress(ScenarioError):
+                yield base.with_(devices=count, scheme=scheme, precision=format, streams=parallel, **ways)
+
+
+def _ways(base: Scenario, count: int, scheme: str, catalog: Catalog, zoo: Zoo) -> Iterator[dict[str, int]]:
+    """How devices share a network's experts and its attention: all of them each, or whole experts and own requests."""
+    yield {}
+    if scheme == "tensor":
+        offered = choices(base.with_(devices=count, scheme=scheme), catalog, zoo).by_family
+        if count in offered.get("expert_parallel", ()):
+            yield {"expert_parallel": count}
+            if count in offered.get("attention_dp", ()):
+                yield {"expert_parallel": count, "attention_dp": count}
 
 
 def _layouts(system: System, base: Scenario, zoo: Zoo) -> Iterator[tuple[int, str]]:

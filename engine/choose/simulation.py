@@ -17,6 +17,8 @@ from engine.traffic.engines.scheduler import POLICIES, Scheduler
 LABELS = {"ttft_s": "TTFT p99", "tpot_s": "TPOT p50", "e2e_s": "end to end p99"}
 """Limits of a serving engine, each at the percentile that it is judged at."""
 
+_REQUESTS, _PER_CLIENT = 2000, 4  # of a run, and of each client where there are many; Load simulates up to 12 of each
+
 
 def load_of(question: Question, served: Served) -> ClosedLoop | Arrivals:
     """What comes to each instance: its part of a rate, or clients that send the next request when the last is answered.
@@ -45,7 +47,8 @@ def under_load(question: Question, served: Served) -> OperatingPoint | Refusal:
     """One instance under its load, or why it does not serve it: the limit that it misses most, at its percentile."""
     try:
         alike = served.scenario.with_(batch=1, costs=Costs(), limits=Limits())  # what moves no pass, for the cache
-        point = _engine(encode(alike), scheduler_of(served)).at(load_of(question, served))
+        subject, load = _engine(encode(alike), scheduler_of(served)), load_of(question, served)
+        point = subject.at(load, min(subject.requests(load), max(_REQUESTS, _PER_CLIENT * served.clients)))
     except (ScenarioError, Unsupported) as error:
         return Refusal(served.scenario, "runs", str(error))
     asked = {"ttft_s": question.ttft_s, "tpot_s": question.tpot_s, "e2e_s": question.latency_s}
