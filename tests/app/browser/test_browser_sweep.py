@@ -195,7 +195,9 @@ def test_a_box_in_either_chart_of_the_first_space_keeps_designs_in_both_and_in_t
     told(record_property, "the first space, click to front", me.page.evaluate("window.drawn - window.clicked") / 1000)
     text = me.settled().page.locator("body").inner_text()
     assert f"{count(prod(map(axes.length, axes.usual(GPU).values())))} designs in " in text
-    me.page.get_by_role("radio", name="Draw a box").click()
+    pick = me.page.get_by_role("radio", name="Draw a box")
+    expect(pick).to_have_count(1)  # the page that the front replaces is in the document for a moment
+    pick.click()
     spot = me.settled(anew=True).page.evaluate(SPOT, 1)
     began = time.monotonic()
     dragged(me.page, (spot["x"] - 12, spot["y"] - 12), (spot["x"] + 160, spot["y"] + 60))
