@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import floor, inf, log, log10
 from typing import Any
 
@@ -65,7 +65,8 @@ def choose(question: Any, catalog: Catalog | None = None, zoo: Zoo | None = None
     Parameters
     ----------
     question : `Question`, a mapping of its fields, or its token.
-    catalog, zoo : where names are looked up; the shipped ones when left out.
+    catalog, zoo : where names are looked up; the shipped ones when left out. With others a language model's limits hold
+        in closed form: no load is simulated.
 
     Returns
     -------
@@ -129,11 +130,11 @@ def _try_system(
             why = f"meets your limits without evidence: {report.error_band.why}"
             refusals.append(Refusal(best.scenario, "evidence", why, 1.0))
             continue
-        shares = best.clients > 1 or question.qps is not None
-        point = under_load(question, best) if best.joined is not None and shares else None
-        if not isinstance(point, Refusal):
-            return replace(row, best=best, report=report, point=point, front=_front(result)), count
-        refusals.append(point)
+        shipped = catalog is default_catalog() and zoo is default_zoo()
+        load = under_load(question, best) if best.joined is not None and shipped else None
+        if not isinstance(load, Refusal):
+            return replace(row, best=best, report=report, load=load, front=_front(result)), count
+        refusals.append(load)
     return replace(row, refusal=min(refusals, key=_distance, default=None)), count
 
 
@@ -257,9 +258,8 @@ def _sentence(question: Question, rows: Sequence[Row], workload: str, unit: str,
     best = row.best
     assert best is not None
     prefix = f"{best.instances:,} instances of " if best.instances > 1 else ""
-    if row.times is not None:
-        ttft, tpot = (amount(row.times[name], "s") for name in ("ttft_s", "tpot_s"))
-        times = f"under load TTFT p99 {ttft}, TPOT p50 {tpot}"
+    if row.load is not None:
+        times = f"under load TTFT p99 {amount(row.load.ttft_s, 's')}, TPOT p50 {amount(row.load.tpot_s, 's')}"
     else:
         p99 = question.users is None and (question.latency_s is not None or question.qps is not None)
         times = f"{'p99 ' if p99 else ''}latency {amount(best.loaded_latency_s, 's')}"
@@ -332,9 +332,8 @@ def _plain(row: Row) -> dict[str, Any]:
     data |= {"loaded_latency_s": best.loaded_latency_s, "rate_per_s": best.rate}
     names = ("full_rate", "rate_per_device", "devices", "instances", "usd_per_hour", "total_usd_per_hour")
     data |= {name: getattr(best, name) for name in names}
-    data |= {f"loaded_{name}": seconds for name, seconds in (row.times or {}).items()}
-    if row.point is not None:
-        data |= {"simulated_clients": best.clients, "simulated_rate_per_s": row.point.report.output_tokens_per_s}
+    if row.load is not None:
+        data |= {f"loaded_{name}": value for name, value in asdict(row.load).items()} | {"clients": best.clients}
     data["token"] = encode(best.scenario)
     data["front"] = [
         {

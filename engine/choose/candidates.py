@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.choose.question import Price, Question
 from engine.choose.serving import Refusal, Served
+from engine.choose.simulation import LoadFigures
 from engine.cost.error_bands import NO_BAND, ErrorBand
 from engine.cost.report import Report
 from engine.devices import family
@@ -17,7 +18,6 @@ from engine.resolve.choices import choices, default_scenario
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.configuration import configuration
 from engine.scenario.formats import BITS, WEIGHT_ONLY
-from engine.traffic.engines.operating_points import LIMITS, OperatingPoint
 from hardware_specs.catalog import Catalog
 from hardware_specs.schema import Device, System
 from model_zoo.catalog import Zoo
@@ -48,7 +48,7 @@ class Row:
     reason: str = ""  # its price and throughput against the winner; empty for the best
     tied: bool = False  # its cost and the winner's differ by less than their error bands
     report: Report | None = None  # of the best arrangement: what opens elsewhere
-    point: OperatingPoint | None = None  # of a language model: one instance with its clients or rate, simulated
+    load: LoadFigures | None = None  # of a language model: one instance with its clients or rate
     front: tuple[Served, ...] = ()  # speed of a user against throughput a device, slowest user first
 
     @property
@@ -56,17 +56,6 @@ class Row:
         """`8x, FP8, TP8, batch 128`; empty where nothing of it was priced."""
         result = self.best or self.refusal
         return configuration(result.scenario) if result is not None else ""
-
-    @property
-    def times(self) -> dict[str, float] | None:
-        """Of a language model TTFT p99, TPOT p50 and end to end p99 under load, as `LIMITS` names them. [s]
-
-        Those of its report where one request is under way at a time. None for another network, or without an answer.
-        """
-        if self.point is not None:
-            return {name: self.point.figure(name) or 0.0 for name in LIMITS}
-        alone = self.best.joined if self.best is not None else None
-        return {"ttft_s": alone.ttft_s, "tpot_s": alone.tpot_s, "e2e_s": alone.latency_s} if alone else None
 
     @property
     def band(self) -> ErrorBand:

@@ -1,6 +1,6 @@
 """A language model's arrangement on the calendar of passes, under the load that a question means. Simulated."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from engine.choose.question import Question
@@ -11,13 +11,24 @@ from engine.scenario.scenario import Costs, Limits
 from engine.scenario.sentences import amount
 from engine.traffic.arrivals import Arrivals, Poisson
 from engine.traffic.engines.calendar import ClosedLoop
-from engine.traffic.engines.operating_points import Engine, OperatingPoint, engine
+from engine.traffic.engines.operating_points import LABELS, LIMITS, Engine, engine
 from engine.traffic.engines.scheduler import POLICIES, Scheduler
 
-LABELS = {"ttft_s": "TTFT p99", "tpot_s": "TPOT p50", "e2e_s": "end to end p99"}
-"""Limits of a serving engine, each at the percentile that it is judged at."""
-
 _REQUESTS, _PER_CLIENT = 2000, 4  # of a run, and of each client where there are many; Load simulates up to 12 of each
+
+
+@dataclass(frozen=True)
+class LoadFigures:
+    """Times of a language model's requests under its load. [s]
+
+    ``ttft_s`` and ``e2e_s`` of 99% of them, ``tpot_s`` of half. ``rate_per_s``: output tokens of an instance [1/s];
+    None where one request is under way at a time and nothing was simulated: then all are its report's.
+    """
+
+    ttft_s: float
+    tpot_s: float
+    e2e_s: float
+    rate_per_s: float | None = None
 
 
 def load_of(question: Question, served: Served) -> ClosedLoop | Arrivals:
@@ -43,19 +54,22 @@ def _engine(token: str, scheduler: Scheduler) -> Engine:
     return engine(decode(token), scheduler, {})
 
 
-def under_load(question: Question, served: Served) -> OperatingPoint | Refusal:
+def under_load(question: Question, served: Served) -> LoadFigures | Refusal:
     """One instance under its load, or why it does not serve it: the limit that it misses most, at its percentile."""
+    alone = served.joined
+    if alone is not None and served.clients == 1 and question.qps is None:
+        return LoadFigures(alone.ttft_s, alone.tpot_s, alone.latency_s)
     try:
         alike = served.scenario.with_(batch=1, costs=Costs(), limits=Limits())  # what moves no pass, for the cache
         subject, load = _engine(encode(alike), scheduler_of(served)), load_of(question, served)
         point = subject.at(load, min(subject.requests(load), max(_REQUESTS, _PER_CLIENT * served.clients)))
     except (ScenarioError, Unsupported) as error:
         return Refusal(served.scenario, "runs", str(error))
+    found = {name: point.figure(name) or 0.0 for name in LIMITS}
     asked = {"ttft_s": question.ttft_s, "tpot_s": question.tpot_s, "e2e_s": question.latency_s}
-    limits = {name: limit for name, limit in asked.items() if limit is not None}
-    over = {name: (point.figure(name) or 0.0) / limit for name, limit in limits.items()}
+    over = {name: found[name] / limit for name, limit in asked.items() if limit is not None}
     name = max(over, key=lambda name: over[name], default="")
     if not name or over[name] <= 1.0:
-        return point
-    sentence = f"{LABELS[name]} {amount(over[name] * limits[name], 's')} > {amount(limits[name], 's')}"
+        return LoadFigures(**found, rate_per_s=point.report.output_tokens_per_s)
+    sentence = f"{LABELS[name]} {amount(found[name], 's')} > {amount(found[name] / over[name], 's')}"
     return Refusal(served.scenario, "limit", sentence, over[name])

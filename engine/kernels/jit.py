@@ -245,7 +245,7 @@ def body_of(function: Any) -> Callable[..., Any]:
 _by_python = threading.local()  # whether a thread runs a kernel by Python, with every kernel that it calls
 _MOST_POINTS = 32  # points up to which a kernel may be run by Python
 _PATIENCE_S = 3.0  # of one kernel by Python: compiling a large one takes as long, or twice
-_SPENT_S: defaultdict[Any, float] = defaultdict(float)
+_SPENT_S: defaultdict[Any, float] = defaultdict(float)  # by kernel, what Python has worked on it; inf: no more
 
 
 def _is_compiled(kernel: Any) -> bool:

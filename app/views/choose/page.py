@@ -169,7 +169,7 @@ def show() -> None:
             seconds=fmt.seconds(answer.seconds),
         )
     )
-    if any(row.times is not None for row in able):
+    if any(row.load is not None for row in able):
         st.caption(texts.SERVING_CAPTION)
 
 

@@ -31,8 +31,8 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
     bests = [row.best for row in rows if row.best is not None]
     unit = glossary.rate_unit(answer.unit)
     pace = fmt.scale([best.rate_per_device for best in bests], f"{unit}/s")
-    loads = [row.times for row in rows if row.times is not None]
-    waits = [load["tpot_s"] for load in loads] or [best.loaded_latency_s for best in bests]
+    loads = [row.load for row in rows if row.load is not None]
+    waits = [load.tpot_s for load in loads] or [best.loaded_latency_s for best in bests]
     times = fmt.scale(waits, "s")
     demand = answer.by == "usd_per_hour"
     columns: dict[str, list] = {
@@ -50,7 +50,7 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
     name = "TPOT p50" if loads else "p99" if _at_random(answer) else "Latency"
     columns[f"{name} ({times.unit})"] = [times(wait) for wait in waits]
     if loads:
-        firsts = [load["ttft_s"] for load in loads]
+        firsts = [load.ttft_s for load in loads]
         first = fmt.scale([median(firsts)], "s")
         columns[f"TTFT p99 ({first.unit})"] = [first(value) for value in firsts]
     columns[f"{pace.unit} per device"] = [pace(best.rate_per_device) for best in bests]
@@ -89,11 +89,11 @@ def times(answer: Answer, row: Row) -> list[str]:
     assert best is not None
     assert report is not None
     batch = f"a batch of {best.scenario.batch:,}" if best.scenario.batch > 1 else "a request alone"
-    if row.times is not None:
-        first, per_token, whole = map(fmt.seconds, row.times.values())
+    if (load := row.load) is not None:
+        first, per_token, whole = map(fmt.seconds, (load.ttft_s, load.tpot_s, load.e2e_s))
         rate = answer.question.qps and fmt.si(answer.question.qps / best.instances, "QPS")
-        load = rate or f"{best.clients:,} client{'' if best.clients == 1 else 's'}"
-        lines = [texts.SIMULATED.format(load=load, ttft=first, tpot=per_token, latency=whole)]
+        level = rate or f"{best.clients:,} client{'' if best.clients == 1 else 's'}"
+        lines = [texts.SIMULATED.format(load=level, ttft=first, tpot=per_token, latency=whole)]
         if best.scenario.batch > 1:
             first, per_token, whole = (fmt.seconds(value) for value in (report.ttft_s, report.tpot_s, report.latency_s))
             count = f"{best.scenario.batch:,}"
@@ -110,15 +110,15 @@ def load_address(answer: Answer, row: Row) -> dict[str, str]:
     """What the Load page's address says so that it opens with the demand of this row, all of it and an instance's."""
     best, question = row.best, answer.question
     assert best is not None
-    query = {"asks": "item"} if row.times is None and best.scenario.batch > 1 else {}
+    query = {"asks": "item"} if row.load is None and best.scenario.batch > 1 else {}
     if question.qps is not None:
         query |= {"load": "open", "qps": repr(question.qps / best.instances), "demand": repr(question.qps)}
-    elif row.times is not None:
+    elif row.load is not None:
         load = load_of(question, best)
         assert isinstance(load, ClosedLoop)
         query |= {"load": "closed", "clients": str(load.clients), "ramp": repr(load.ramp_s)}
         query |= {"users": str(question.users)} if question.users is not None else {}
-    if row.times is not None and (seats := scheduler_of(best).max_seqs) > POLICIES["vllm"].max_seqs:
+    if row.load is not None and (seats := scheduler_of(best).max_seqs) > POLICIES["vllm"].max_seqs:
         query["max-seqs"] = str(seats)
     return query
 

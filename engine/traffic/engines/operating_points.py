@@ -26,6 +26,8 @@ from engine.traffic.sizes import Fixed, Sizes
 
 LIMITS = {"ttft_s": ("ttft", "p99"), "tpot_s": ("tpot", "p50"), "e2e_s": ("e2e", "p99")}
 """Limits of a serving engine, and the figure that each is about where its name has no percentile, as ``ttft:p90``."""
+LABELS = {"ttft_s": "TTFT p99", "tpot_s": "TPOT p50", "e2e_s": "End to end p99"}
+"""What each limit is called, with that percentile."""
 _FEWEST, _ROWS = 2, 20_000_000  # of each client where a run would make more output tokens than so many
 _SHARES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95, 1.05)  # of the saturated rate, the points of a curve
 _POINTS = len(_SHARES)

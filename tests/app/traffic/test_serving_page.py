@@ -10,13 +10,12 @@ from app.shared import formats as fmt
 from app.shared import load as loads
 from app.shared.load import Load, ServingLoad
 from app.views.traffic.serving import charts, tables, texts
-from app.views.traffic.serving.controls import LIMITS as LABELS
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import encode
 from engine.traffic.engines.calendar import ClosedLoop
-from engine.traffic.engines.operating_points import timeline
+from engine.traffic.engines.operating_points import LABELS, timeline
 from engine.traffic.engines.scheduler import POLICIES
 from tests.app.pages import alive, key_of, opened
 from tests.app.traffic.test_traffic_page import said

@@ -30,8 +30,8 @@ def test_a_limit_on_ttft_holds_for_99_of_100_requests() -> None:
     batch = {row.system: row.best.scenario.batch for row in loose if row.best}
     for row in tight:
         assert row.best is not None
-        assert row.point is not None
-        assert row.point.report.ttft.p99.value <= 0.1
+        assert row.load is not None
+        assert row.load.ttft_s <= 0.1
         assert row.best.scenario.batch <= batch[row.system]
     assert {row.system: row.best.scenario.batch for row in tight if row.best}["mi300x"] < batch["mi300x"]
 
@@ -41,18 +41,19 @@ def test_load_opens_with_the_figures_of_the_row(demand: dict[str, float]) -> Non
     answer = choose(TIGHT | demand)
     row = answer.rows[0]
     assert row.best is not None
-    assert row.point is not None
+    assert row.load is not None
     rules, load = scheduler_of(row.best), load_of(answer.question, row.best)
     shown = ServingLoad(Load(encode(row.best.scenario)), rules, loop=load if isinstance(load, ClosedLoop) else None,
                         qps=1.0 if isinstance(load, ClosedLoop) else load.qps)  # fmt: skip
     point, _ = serving_points(shown)
-    assert [point.figure(name) for name in LIMITS] == [row.point.figure(name) for name in LIMITS]
+    assert [point.figure(name) for name in LIMITS] == [getattr(row.load, name) for name in LIMITS]
     address = load_address(answer, row)
     level = {"qps", "demand"} if "qps" in demand else {"clients", "ramp"} | ({"users"} & demand.keys())
     assert address.keys() == {"load"} | level
     plain = answer.to_dict()["rows"][0]
-    assert plain["loaded_ttft_s"] == row.point.report.ttft.p99.value
-    assert plain["loaded_tpot_s"] == row.point.report.tpot.p50.value
+    assert plain["loaded_ttft_s"] == point.report.ttft.p99.value
+    assert plain["loaded_tpot_s"] == point.report.tpot.p50.value
+    assert plain["loaded_rate_per_s"] == point.report.output_tokens_per_s
 
 
 def test_experts_go_whole_to_devices_where_that_carries_more() -> None:

@@ -28,8 +28,7 @@ from app.shared.load import ServingLoad
 from app.views.traffic.charts import LoadTimes
 from app.views.traffic.charts import along as along_load
 from app.views.traffic.serving import tables, texts
-from app.views.traffic.serving.controls import LIMITS
-from engine.traffic.engines.operating_points import OperatingPoint
+from engine.traffic.engines.operating_points import LABELS, OperatingPoint
 
 _TALL = 360  # height of the timeline [px]
 _LANE = 0.66  # of a row, the height of its largest value
@@ -52,7 +51,7 @@ def along(runs: Sequence[OperatingPoint], now: OperatingPoint, load: ServingLoad
     start, end = min(levels) / 1.15, max(levels) * 1.15
     across = log_axis(start, end, "Clients") if load.loop else span("Load (requests/s)", 0, end, nticks=8)
     sure = [(p.level, ends.low, ends.high) for p in runs if math.isfinite((ends := p.report.ttft.p99).low)]
-    limits = [(f"limit of {LIMITS[name]}", seconds) for name, seconds in load.limits]
+    limits = [(f"limit of {LABELS[name]}", seconds) for name, seconds in load.limits]
     return along_load(curves, sure, limits, [("now", now.level)], across, partial(tables.level, load), dark)
 
 

@@ -14,11 +14,11 @@ from app.views.traffic.controls import arrivals, milliseconds, nice, pair, sizes
 from app.views.traffic.serving import texts
 from engine.cost.report import Report
 from engine.traffic.engines.calendar import ClosedLoop
+from engine.traffic.engines.operating_points import LABELS
 from engine.traffic.engines.priority import parse
 from engine.traffic.engines.scheduler import POLICIES, Scheduler
 from engine.traffic.serving import Serving
 
-LIMITS = {"ttft_s": "TTFT p99", "tpot_s": "TPOT p50", "e2e_s": "End to end p99"}
 _MAX_CLIENTS = _MAX_SEQUENCES = 4096
 _MAX_TOKENS = 1_048_576
 _GENEROUS = {"ttft_s": 10.0, "tpot_s": 3.0}  # times the unloaded figure a limit starts from
@@ -53,7 +53,7 @@ def _link_limits() -> dict[str, float]:
 def _limits(report: Report) -> tuple[tuple[str, float], ...]:
     """What goodput counts as in time, a row each: two in a row cut a value of four digits off. [s]"""
     limits, initial = [], _usual_limits(report) | _link_limits()
-    for name, label in LIMITS.items():
+    for name, label in LABELS.items():
         extra: dict[str, Any] = {"placeholder": "no limit", "help": texts.LIMIT_HELP}
         seconds = milliseconds(label, name.removesuffix("_s"), initial.get(name), report, empty=True, **extra)
         if seconds is not None:

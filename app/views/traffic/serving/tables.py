@@ -9,10 +9,9 @@ from app.shared import formats as fmt
 from app.shared.load import ServingLoad
 from app.shared.report_tables import stamp
 from app.views.traffic.serving import texts
-from app.views.traffic.serving.controls import LIMITS
 from engine.cost.report import Report
 from engine.traffic.engines.calendar import ClosedLoop, Figures
-from engine.traffic.engines.operating_points import Carried, OperatingPoint
+from engine.traffic.engines.operating_points import LABELS, Carried, OperatingPoint
 
 _METRICS = ("mean", "p50", "p90", "p99")
 
@@ -26,7 +25,7 @@ def level(load: ServingLoad, value: float) -> str:
 
 def limits(load: ServingLoad) -> str:
     """`TTFT p99 ≤ 500 ms, TPOT p50 ≤ 50.0 ms`."""
-    return ", ".join(f"{LIMITS[name]} ≤ {fmt.seconds(seconds)}" for name, seconds in load.limits) or texts.NO_LIMITS
+    return ", ".join(f"{LABELS[name]} ≤ {fmt.seconds(seconds)}" for name, seconds in load.limits) or texts.NO_LIMITS
 
 
 def verdict(load: ServingLoad, max_load: Carried) -> str:
@@ -50,7 +49,7 @@ def here(load: ServingLoad, point: OperatingPoint) -> str:
     at = level(load, point.level)
     misses = [
         texts.ABOVE.format(
-            figure=LIMITS[name], seconds=fmt.seconds(figure), times=fmt.times((figure or 0.0) / limit_s[name])
+            figure=LABELS[name], seconds=fmt.seconds(figure), times=fmt.times((figure or 0.0) / limit_s[name])
         )
         for name in point.missed(limit_s)
         if (figure := point.figure(name)) is not None
