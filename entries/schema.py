@@ -12,6 +12,8 @@ WorkloadId = Annotated[str, StringConstraints(pattern=r"^([a-z0-9][a-z0-9.-]{0,6
 Name = Annotated[str, StringConstraints(pattern=r"^[\w .,:;/×&+()'%-]{1,120}$")]
 Alias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w .:/+-]{0,79}$")]  # a name as others write it
 Text = Annotated[str, StringConstraints(min_length=1, max_length=1200)]
+LISTED = "the Catalog page, or python -m engine list {},"
+"""Where all ids of a section of the catalogs are listed, as `hint` says it."""
 _NEAR = 0.6  # likeness from which a name is worth suggesting: a slip of a few letters [-]
 
 
@@ -28,10 +30,25 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
-def hint(name: str, names: Collection[str]) -> str:
-    """What a sentence about a name that nothing has ends with: the nearest that is known, or all of them."""
-    near = difflib.get_close_matches(name[:80], names, 1, _NEAR)
-    return f"; nearest: {near[0]}" if near else f"; known: {', '.join(sorted(names))}"
+def hint(name: str, names: Collection[str], where: str = "") -> str:
+    """What a sentence about a name that nothing has ends with: the nearest three that are known, and ``where`` all are.
+
+    Nearest are names that contain it, then those alike but for a few letters; case and punctuation don't count. All
+    are said where none is near and they are listed nowhere.
+    """
+    asked, bare = _bare(name[:80]), {known: _bare(known) for known in sorted(names)}
+    within = sorted((known for known in bare if asked and asked in bare[known]), key=lambda known: len(bare[known]))
+    alike = difflib.get_close_matches(asked, bare.values(), 3, _NEAR)
+    near = list(dict.fromkeys([*within, *(known for text in alike for known in bare if bare[known] == text)]))[:3]
+    nearest = f"; nearest: {', '.join(near)}" if near else ""
+    if where:
+        return f"{nearest}; {where} lists all {len(names)}"
+    return nearest or f"; known: {', '.join(bare)}"
+
+
+def _bare(name: str) -> str:
+    """Letters and digits of a name, lower case."""
+    return "".join(c for c in name.lower() if c.isalnum())
 
 
 def _record(annotation: Any) -> type[BaseModel] | None:

@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel
 
 from entries.files import read_entry, user_root
-from entries.schema import hint
+from entries.schema import LISTED, hint
 from hardware_specs.quantity import Quantity, SpecError
 from hardware_specs.schema import Device, DeviceGroup, Link, LinkUse, Nic, System
 
@@ -167,7 +167,7 @@ class Catalog:
                 if name not in paths[kind] and not (kind == "systems" and name in paths["devices"]):
                     path = paths[section].pop(id)
                     del self._read[section, id]
-                    why = f"{field} is {name!r}, which is not in the catalog{hint(name, paths[kind])}"
+                    why = f"{field} is {name!r}, which is not in the catalog{hint(name, paths[kind], LISTED.format(kind))}"
                     yield SpecError(f"{path.name}: {why}")
                     break
 
@@ -199,7 +199,7 @@ class Catalog:
         elif section == "systems" and id in self._alone:
             self._read[key] = _alone(self._get("devices", id))
         else:
-            advice = hint(id, self.ids(section))
+            advice = hint(id, self.ids(section), LISTED.format(section))
             raise SpecError(f"{section.removesuffix('s')} {id[:80]!r} is not in the catalog{advice}")
         return self._read[key]
 

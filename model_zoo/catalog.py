@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from entries.files import read_entry, user_root
-from entries.schema import hint
+from entries.schema import LISTED, hint
 from model_zoo.carried import carries, unpack
 from model_zoo.families import FAMILIES, NetworkFamily, build_graph
 from model_zoo.importers.huggingface import read_config_file
@@ -128,7 +128,7 @@ class Zoo:
         if carries(id):
             return unpack(id)
         if id not in self._paths:
-            raise WorkloadError(f"workload {id[:80]!r} is not in the catalog{hint(id, self._paths)}")
+            raise WorkloadError(f"workload {id[:80]!r} is not in the catalog{hint(id, self._paths, LISTED.format('workloads'))}")
         if id in self._scan[0]:
             return self._scan[0][id].workload
         if id not in self._read:

@@ -18,6 +18,7 @@ from engine.resolve.choices import choices, default_scenario
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.configuration import configuration
 from engine.scenario.formats import BITS, WEIGHT_ONLY
+from entries.schema import LISTED, hint
 from hardware_specs.catalog import Catalog
 from hardware_specs.schema import Device, System
 from model_zoo.catalog import Zoo
@@ -76,7 +77,8 @@ def candidates(question: Question, catalog: Catalog, zoo: Zoo) -> Iterator[tuple
     ids = catalog.ids("systems")
     for id in (*question.systems, *question.prices):
         if id not in ids:
-            raise ScenarioError(f"system {id[:60]!r} is not in the catalog")
+            advice = hint(id, ids, LISTED.format("systems"))
+            raise ScenarioError(f"system {id[:60]!r} is not in the catalog{advice}")
     for id in dict.fromkeys(question.systems) or catalog.ids("systems"):
         yield _candidate(question, id, {}, catalog, zoo)
     for what_if in question.what_ifs:

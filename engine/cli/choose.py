@@ -9,6 +9,7 @@ from engine.choose.question import QUESTIONS, READABLE, read_fields, read_number
 from engine.cli.command import Answer
 from engine.scenario import ScenarioError
 from engine.scenario.sentences import amount
+from entries.schema import hint
 
 _COSTS = {"years": "years", "pue": "pue", "kwh": "energy_usd_per_kwh", "host": "host_usd"}  # arguments -> fields
 
@@ -43,7 +44,7 @@ def _question(args: argparse.Namespace) -> Any:
     if target.startswith("preset:"):
         id = target.removeprefix("preset:")
         if id not in QUESTIONS:
-            raise ScenarioError(f"question {id[:60]!r} is not known; known: {', '.join(QUESTIONS)}")
+            raise ScenarioError(f"question {id[:60]!r} is not known{hint(id, QUESTIONS)}")
         fields = QUESTIONS[id].question.model_dump(exclude_defaults=True)
     elif target.startswith("1q"):
         fields = question_of(target).model_dump(exclude_defaults=True)

@@ -20,7 +20,7 @@ def scenario_of(
     A pair's partition is the natural one for the number of devices asked for.
     """
     from engine.resolve.choices import default_scenario
-    from engine.resolve.presets import preset
+    from engine.resolve.presets import PRESETS, preset
 
     if target is not None and (system is not None or workload is not None):
         name, value = ("system", system) if system is not None else ("workload", workload)
@@ -39,9 +39,9 @@ def scenario_of(
         return _from_file(path)
     token = token_in(target)
     if token == target.strip() and not token[:1].isdigit():
-        raise ScenarioError(
-            f"scenario is {target[:60]!r}: a token, a URL with ?s=, preset:ID or a .yaml, .yml or .json file is allowed"
-        )
+        advice = f"; nearest: preset:{target}" if target in PRESETS else ""
+        allowed = "a token, a URL with ?s=, preset:ID or a .yaml, .yml or .json file is allowed"
+        raise ScenarioError(f"scenario is {target[:60]!r}: {allowed}{advice}")
     return decode(token)
 
 

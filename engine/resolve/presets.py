@@ -9,6 +9,7 @@ from typing import Any
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from entries.files import load_yaml
+from entries.schema import hint
 
 
 @dataclass(frozen=True)
@@ -43,5 +44,5 @@ PRESETS: Mapping[str, Preset] = {
 def preset(id: str) -> Preset:
     """Preset of that id; ScenarioError lists the known ones."""
     if id not in PRESETS:
-        raise ScenarioError(f"preset {id[:60]!r} is not known; known: {', '.join(PRESETS)}")
+        raise ScenarioError(f"preset {id[:60]!r} is not known{hint(id, PRESETS, 'python -m engine list presets')}")
     return PRESETS[id]
