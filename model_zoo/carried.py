@@ -26,11 +26,6 @@ _FAMILY = "transformer-decoder"
 _NOTE = "carried in the link"
 
 
-def carries(id: str) -> bool:
-    """Whether an id holds its network."""
-    return id.startswith(CARRIED)
-
-
 def in_link(workload: Workload) -> str:
     """The id that carries a workload; WorkloadError where it is too large for an address."""
     if workload.family != _FAMILY:

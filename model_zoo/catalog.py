@@ -11,12 +11,12 @@ from typing import Any
 
 from entries.files import read_entry, user_root
 from entries.schema import LISTED, hint
-from model_zoo.carried import carries, unpack
+from model_zoo.carried import unpack
 from model_zoo.families import FAMILIES, NetworkFamily, build_graph
 from model_zoo.importers.huggingface import read_config_file
 from model_zoo.importers.onnx.process import ImportProcess
 from model_zoo.ops import Graph
-from model_zoo.schema import Workload, WorkloadError
+from model_zoo.schema import CARRIED, Workload, WorkloadError
 
 _ROOT = Path(__file__).resolve().parent / "workloads"
 _SUFFIXES = (".yaml", ".onnx", ".json")  # of a user's own networks
@@ -125,10 +125,12 @@ class Zoo:
 
     def workload(self, id: str) -> Workload:
         """Workload of that id, or the one that it carries; WorkloadError names the nearest one when there is none."""
-        if carries(id):
+        if id.startswith(CARRIED):
             return unpack(id)
         if id not in self._paths:
-            raise WorkloadError(f"workload {id[:80]!r} is not in the catalog{hint(id, self._paths, LISTED.format('workloads'))}")
+            raise WorkloadError(
+                f"workload {id[:80]!r} is not in the catalog{hint(id, self._paths, LISTED.format('workloads'))}"
+            )
         if id in self._scan[0]:
             return self._scan[0][id].workload
         if id not in self._read:

@@ -21,7 +21,7 @@ from engine.resolve.bound import Bound
 from engine.scenario import Scenario, ScenarioError, make
 from engine.scenario.formats import BITS
 from hardware_specs.catalog import Catalog, default_catalog
-from hardware_specs.quantity import Quantity, SpecError
+from hardware_specs.quantity import Quantity
 from hardware_specs.schema import DeviceGroup, LinkUse, System
 
 FIBRE_S_PER_M = 5e-9  # light in glass, one way
@@ -165,10 +165,7 @@ class CameraNetwork:
         for at, tier in enumerate(self.tiers[1:]):
             if tier.link is None:
                 raise ScenarioError(f"link of the {tier.name} is not set; a link from the tier before it is needed")
-            try:
-                link = catalog.link(tier.link)
-            except SpecError as error:
-                raise ScenarioError(str(error)) from None
+            link = catalog.link(tier.link)
             latency = link.latency.si + tier.metres * FIBRE_S_PER_M
             far = Quantity(value=f"{latency!r} s", basis="assumed", note="with fibre that the user adds")
             links.append(

@@ -163,8 +163,9 @@ class Net(Block):
         self.move(name, "Resize", x.elements, x.name, writes=ROW * out.elements)
         return out
 
-    def upconv(self, name: str, x: Tensor, filters: int, side: int = 2) -> Tensor:
-        """Transposed convolution whose kernel is its stride: every pixel that enters makes a block of what leaves."""
+    def upconv(self, name: str, x: Tensor, filters: int) -> Tensor:
+        """Transposed convolution of kernel and stride 2: every pixel that enters makes a block of what leaves."""
+        side = 2
         frames = side if x.frames > 1 else 1
         block = side * side * frames
         out = Tensor(name, filters, x.height * side, x.width * side, x.frames * frames)
@@ -179,9 +180,9 @@ class Net(Block):
         out = {"writes": ROW * (values * best), "quantisable": False, "attributes": attributes(boxes=boxes, kept=best)}
         return self.op(name, "NonMaxSuppression", *inputs, **scores, **out)
 
-    def lrn(self, name: str, x: Tensor, size: int = 5) -> Tensor:
-        """Local response normalisation across channels."""
-        self.vector(name, "LRN", x.elements, x.name, operations=size + 5.0, attributes=attributes(size=size))
+    def lrn(self, name: str, x: Tensor) -> Tensor:
+        """Local response normalisation across five channels."""
+        self.vector(name, "LRN", x.elements, x.name, operations=10.0, attributes=attributes(size=5))
         return replace(x, name=name)
 
     def softmax(self, name: str, x: Tensor) -> Tensor:

@@ -193,10 +193,6 @@ def _half(net: Net, name: str, x: Tensor) -> Tensor:
     return part
 
 
-def _shuffle(net: Net, name: str, x: Tensor) -> Tensor:
-    return replace(x, name=net.move(name, "Transpose", x.elements, x.name))
-
-
 _PLAIN: dict[str, Callable[[Net, str, Tensor], Tensor]] = {
     "gap": lambda net, name, x: net.global_pool(name, x),
     "norm": lambda net, name, x: net.normalise(name, x),
@@ -204,5 +200,5 @@ _PLAIN: dict[str, Callable[[Net, str, Tensor], Tensor]] = {
     "lrn": lambda net, name, x: net.lrn(name, x),
     "softmax": lambda net, name, x: net.softmax(name, x),
     "half": _half,
-    "shuffle": _shuffle,
+    "shuffle": lambda net, name, x: replace(x, name=net.move(name, "Transpose", x.elements, x.name)),
 }

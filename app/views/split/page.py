@@ -14,7 +14,7 @@ from app.views.split import charts, texts
 from engine.analyses.camera import Camera, CameraNetwork, Cascade, Tier, row_of, tiers_of
 from engine.analyses.cuts import Goal, SplitPoint, best_split, executor_names, split_points
 from engine.analyses.edge import depth_first_of, forwarding, host_and_nic, nic_of
-from engine.analyses.placement import Placement, p99_s, placements
+from engine.analyses.placement import p99_s, placements
 from engine.cost.report import Report
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
@@ -157,7 +157,8 @@ def camera(scenario: Scenario) -> None:
     answer = texts.NO_PLACE.format(cameras=fmt.count(cameras))
     if quick is not None:
         top = max(able, key=lambda p: p.cameras or math.inf)
-        answer = texts.PLACES_ANSWER.format(first=quick.name, latency=fmt.seconds(quick.latency_s), most=_where(top))
+        place = f"{top.name}, cut after {top.after}," if top.after else top.name
+        answer = texts.PLACES_ANSWER.format(first=quick.name, latency=fmt.seconds(quick.latency_s), most=place)
         answer += fmt.count(top.cameras) if top.cameras else texts.ANY_NUMBER
     with parts.card("Edge placement", answer, charts.placements(places, limit, parts.dark()), "places"):
         tails = [p99_s(network, p, 5_000) for p in places] if cameras > 1 else [None] * len(places)
@@ -183,11 +184,6 @@ def camera(scenario: Scenario) -> None:
             st.caption(fmt.plain(texts.NO_ROW.format(name=parts.pair_names(scenario)[0])))
         elif not network.matches_system and (scenario.overrides or scenario.layers):
             st.caption(texts.WHAT_IFS_CAPTION)
-
-
-def _where(place: Placement) -> str:
-    """A place with its cut, which a goal picks."""
-    return f"{place.name}, cut after {place.after}," if place.after else place.name
 
 
 def packets(scenario: Scenario, report: Report | None) -> None:

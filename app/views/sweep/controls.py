@@ -79,7 +79,8 @@ def _kind(ask: SpaceChoice) -> None:
     """Whether designs are swept or operating points of a language model's serving engine."""
 
     def commit(serving: bool) -> None:
-        ask.choose(spaces.usual_serving(ask.scenario) if serving else ask.usual)
+        levers = axes.usual_levers(ask.scenario)
+        ask.choose(PageSpace(tuple(levers.items()), tuple(spaces.OPERATING)[:2]) if serving else ask.usual)
 
     if is_decoder(ask.scenario):
         kwargs: dict[str, Any] = {"widget": st.segmented_control, "required": True, "width": "stretch"}

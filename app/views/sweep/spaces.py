@@ -190,11 +190,6 @@ def usual(scenario: Scenario, names: list[str]) -> PageSpace:
     return PageSpace(tuple(space.items()), _usual_objectives(figure_names(names, scenario, space), space))
 
 
-def usual_serving(scenario: Scenario) -> PageSpace:
-    """The first space of operating points beside a scenario."""
-    return PageSpace(tuple(axes.usual_levers(scenario).items()), tuple(OPERATING)[:2])
-
-
 class SpaceChoice:
     """The space that the page asks for now, and how a control changes it (in callbacks)."""
 

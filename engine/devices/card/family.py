@@ -35,7 +35,6 @@ from engine.devices.card.placement import (
     onchip_bytes,
     partition_of,
     place,
-    row_room,
     table_bits,
     unit_of,
     wide_format,
@@ -211,7 +210,8 @@ def _lookup_fields(job: Job, op: Op) -> list[float]:
     share = overflow(_lengths(job, op), tables, job.switches["nvm-locality"]) if tables else 0.0
     block = model["nvm_block"]
     beyond_line = math.ceil(op.row_elements * element / block) * block
-    cached_rows = row_room(job) * job.ways / (op.layers * op.row_elements * element)
+    room = core_bytes(job.device) * cores_of(job) / 2.0  # the other half is for rows on their way
+    cached_rows = room * job.ways / (op.layers * op.row_elements * element)
     lines = lines * (1.0 - one_by_one(hot_share, op.stored / op.row_elements, cached_rows, model["row_skew"]))
     return [row_cycles, limit, larger(1.0 * vectors, model["row_cycles"]), lines, share, beyond_line]
 

@@ -53,12 +53,6 @@ def line_bytes(memory: MemoryLevel) -> float:
     return memory.access.si if memory.access is not None else LINE
 
 
-def row_room(job: Job) -> float:
-    """Bytes of often read rows that the cores which look up keep in their own memories: half of it, the rest is for
-    rows on their way. [B]"""
-    return core_bytes(job.device) * cores_of(job) / 2.0
-
-
 def wide_format(device: Device, format: str) -> str:
     """Format of what may not run in the scenario's one: itself from 16 bits up, else FP16 where the card has it."""
     return format if BITS[format] >= 16 else ("fp16" if "fp16" in formats(device) else format)

@@ -55,16 +55,12 @@ def _copies(graph: Graph, scenario: Scenario) -> tuple[int, ...]:
     return tuple(range(ranks, min(experts_of(graph), 8 * ranks) + 1, ranks)) if ranks > 1 else ()
 
 
-def _excesses(graph: Graph, scenario: Scenario) -> tuple[str, ...]:
-    return _OVER if scenario.expert_parallel else ()
-
-
 _OFFERS: Mapping[str, Callable[[Graph, Scenario], tuple[Any, ...]]] = {
     "pipeline_parallel": _stages,
     "attention_dp": _ranks,
     "context_parallel": _contexts,
     "expert_parallel": _expert_ranks,
-    "expert_imbalance": _excesses,
+    "expert_imbalance": lambda _, scenario: _OVER if scenario.expert_parallel else (),
     "redundant_experts": _copies,
 }
 PARALLEL: Mapping[str, PricedField] = {

@@ -11,6 +11,7 @@ from engine.devices.common.contract import Unsupported
 from engine.devices.common.fabric import LABELS, Demand
 from engine.devices.common.instruction_set import (
     PARTS,
+    TIE,
     Error,
     InstructionSet,
     Listing,
@@ -25,7 +26,7 @@ from engine.devices.dfx import assembly
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.core import core_of, core_record, run_code, vector_lanes
 from engine.devices.dfx.decoder import program_of
-from engine.devices.dfx.fabric import best_tile, counted_share, dsp_slices, fabric
+from engine.devices.dfx.fabric import PLATFORM, dsp_slices, fabric
 from engine.devices.dfx.family import record_of, supports
 from engine.devices.dfx.machine import Decoder, DfxMachine, random_decoder
 from engine.devices.dfx.program import LayerSizes
@@ -40,11 +41,10 @@ def _tile(job: Job) -> tuple[int, int]:
 
 
 def _best(device: Device, format: str, costs: Mapping[tuple[int, int], float]) -> tuple[tuple[int, int], float]:
-    """Of those within `instruction_set.TIE` of the least cost the tile of the fewest slices."""
-    lanes = vector_lanes(core_of(device))
-    slices = {tile: sum(dsp_slices(*tile, lanes, format).values()) for tile in costs}
-    best = best_tile(costs, slices)
-    return best, slices[best]
+    """Of those within `TIE` of the least cost the tile of the fewest slices, and those."""
+    lanes, limit = vector_lanes(core_of(device)), min(costs.values()) * (1 + TIE)
+    slices = {tile: sum(dsp_slices(*tile, lanes, format).values()) for tile, cost in costs.items() if cost <= limit}
+    return min(slices.items(), key=lambda item: (item[1], costs[item[0]]))
 
 
 def _demand(job: Job) -> Demand:
@@ -57,8 +57,9 @@ def _uses(job: Job) -> tuple[Use, ...]:
     for resource, units in _demand(job).items():
         there = getattr(job.device.fpga, resource, None)
         available, label = there.si if there is not None else None, LABELS[resource].removesuffix(" slices")
-        share = counted_share(units)
-        basis = "derived" if share == 1.0 else f"{100 * share:.0f}% counted, the rest as printed"
+        basis = "derived"
+        if PLATFORM in units:
+            basis = f"{100 * (1.0 - units[PLATFORM] / sum(units.values())):.0f}% counted, the rest as printed"
         if resource == "dsp":
             rows += [Use(f"{label}, {name}", number, available, basis) for name, number in units.items()]
             label = f"{label}, whole core"

@@ -1,4 +1,4 @@
-"""What a DFX core takes of its part's fabric, by tile and lanes: DSP, LUT, FF, BRAM and URAM; which tile is taken.
+"""What a DFX core takes of its part's fabric, by tile and lanes: DSP, LUT, FF, BRAM and URAM.
 
 The document takes l = 1024 / d, because d x l fp16 weights are what 32 channels of 512 bit deliver in a cycle: a
 narrower tile leaves channels idle, a wider one waits. Of those, tiles wider than a head (64) in d or l leave
@@ -9,14 +9,12 @@ within a range. What the printed totals leave at the core's own tile (platform, 
 added as it is, whatever the tile. Estimates; the slices are a derivation. Source: Hong et al., MICRO 2022.
 """
 
-from collections.abc import Mapping
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 from engine.devices.common.column import smaller
 from engine.devices.common.fabric import Demand
-from engine.devices.common.instruction_set import TIE
 from engine.devices.dfx.core import BYTES, core_of, vector_lanes
 from entries.files import load_yaml
 from hardware_specs.schema import Device
@@ -43,12 +41,6 @@ def dsp_slices(d: float, lanes: float, vector: float, format: str = "fp16") -> d
         "matrix special function unit": 4.0 * lanes,
         "vector special function unit": (vector - 1) + 4.0,
     } | narrow.get(format, {})
-
-
-def best_tile(seconds: Mapping[tuple[int, int], float], slices: Mapping[tuple[int, int], float]) -> tuple[int, int]:
-    """Of the tiles within `TIE` of the fastest, the one that takes the fewest slices."""
-    fastest = min(seconds.values())
-    return min((t for t, s in seconds.items() if s <= fastest * (1 + TIE)), key=lambda t: (slices[t], seconds[t]))
 
 
 PLATFORM = "platform and control, as printed"
@@ -98,9 +90,3 @@ def fabric(device: Device, tile: tuple[float, float], format: str = "fp16") -> D
     """Count of each resource by unit for a core with that tile. [-] An estimate, DSP slices a derivation."""
     counts = _counts(device, tile, format)
     return {name: units | ({PLATFORM: LEFT[name]} if name in LEFT else {}) for name, units in counts.items()}
-
-
-def counted_share(units: Mapping[str, float]) -> float:
-    """Share of a resource that is counted rather than taken from the printed total. [-]"""
-    whole = sum(units.values())
-    return 1.0 - units.get(PLATFORM, 0.0) / whole if whole else 0.0

@@ -14,7 +14,7 @@ from engine.devices.common.column import larger, smaller
 from engine.devices.common.host_work import own_parsing
 from engine.devices.common.job import Job
 from engine.devices.gpu.operators.attention import FORMAT as TOKEN
-from engine.devices.gpu.operators.collective import start_of
+from engine.devices.gpu.operators.collective import engine_kernels
 from engine.devices.gpu.operators.kinds import decode_way, pick_kernel, prefill_heads, prefill_tile
 from engine.devices.gpu.operators.moe import FORMAT as EXPERT
 from engine.devices.gpu.operators.record import draw_s, facts, fitted, reference
@@ -53,7 +53,7 @@ def own_constants(device: Device) -> dict[str, float]:
     machine = constants["machine"]
     start = {}
     if generation in fitted():
-        start = {"op_latency": machine["start"], "collective_latency": start_of(generation)}
+        start = {"op_latency": machine["start"], "collective_latency": engine_kernels(generation)["start"]}
     shares = {"memory_efficiency": machine["dram_share"], "cache_share": machine["l2_share"]}
     return {**own_parsing(device), **start, **shares}
 

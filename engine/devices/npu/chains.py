@@ -14,7 +14,7 @@ Cycles are an estimate from these programs; counts of chains are exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
@@ -39,10 +39,6 @@ class VectorOp:
     op: str
     operand: str = ""
     tap: str = ""  # register that also takes the value here
-
-    def with_names(self, name: Callable[[str], str]) -> VectorOp:
-        """The same on other registers."""
-        return VectorOp(self.op, name(self.operand), name(self.tap))
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def sequence(
 
             for chain in step:
                 if not apart or chain.source != "x":
-                    ops = tuple(v.with_names(name) for v in chain.ops)
+                    ops = tuple(VectorOp(v.op, name(v.operand), name(v.tap)) for v in chain.ops)
                     program.append(InstructionChain(name(chain.source), ops, name(chain.target), chain.matrix))
     return tuple(program)
 

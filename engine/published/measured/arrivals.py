@@ -61,11 +61,6 @@ class ReplicaLoad:
     doubt: float = 1.0
 
 
-def has_rates(header: list[str]) -> bool:
-    """Whether a table's rows are runs at a stated rate."""
-    return {"accelerator", "n_accel", "scenario", "target_qps"} <= set(header)
-
-
 def columns_of(header: list[str]) -> Header:
     """A table's columns of times over the requests of a run."""
     figures = [Figure(f"{m}_{q}_ms", f"{m}_{q}_s", 1e-3) for m in _METRICS for q in _MEASURES]

@@ -73,7 +73,7 @@ def read_measured(
     """
     catalog, zoo = catalog or default_catalog(), zoo or default_zoo()
     table = read_rows(path)
-    at_rate = arrivals.has_rates(table.header)
+    at_rate = {"accelerator", "n_accel", "scenario", "target_qps"} <= set(table.header)  # runs at a stated one
     if cpu_tables.is_cpu_table(table.header) and not at_rate:
         return _read_cpus(path.name, table, settings, catalog, zoo)
     columns = arrivals.columns_of(table.header) if at_rate else sorted_out(table.header)

@@ -12,7 +12,6 @@ from model_zoo.families.transformer_decoder.shape import CACHED, Layer, Shape, r
 from model_zoo.families.transformer_decoder.tower import (
     Encoder,
     cross_attention,
-    encoder_of,
     image_tower,
     source_encoder,
 )
@@ -188,7 +187,7 @@ def build(params: Params) -> Graph:
     1 + g tokens and as many times g of the guessing layer, E the mean of tokens that a pass makes.
     """
     shape = read_shape(params)
-    encoder = encoder_of(shape)
+    encoder = Encoder(shape) if shape.p.whole("encoder_layers", 0, 4096) else None
     phases, _ = _phases(shape, encoder)
     return Graph(
         phases=phases,

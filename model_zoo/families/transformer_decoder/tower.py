@@ -92,11 +92,6 @@ class Encoder:
         return View()
 
 
-def encoder_of(shape: Shape) -> Encoder | None:
-    """The encoder of a network that has one."""
-    return Encoder(shape) if shape.p.whole("encoder_layers", 0, 4096) else None
-
-
 def source_encoder(shape: Shape, encoder: Encoder) -> list[Op]:
     """Operators of the encoder, and of the keys and values that every layer of the decoder attends to."""
     view, hidden = encoder.view, shape.hidden

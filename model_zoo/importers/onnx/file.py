@@ -119,7 +119,8 @@ def _parse(data: bytes) -> Any:
         raise WorkloadError("not readable as an ONNX model (a name in it is no text)")
     count = _node_count(model)
     if count > MAX_NODES:
-        raise WorkloadError(f"the ONNX model has {_count_text(count)} nodes; at most {MAX_NODES} are read")
+        shown = count if count < 10**12 else "more than 10^12"
+        raise WorkloadError(f"the ONNX model has {shown} nodes; at most {MAX_NODES} are read")
     return _inline(model) if model.functions else model
 
 
@@ -137,10 +138,6 @@ def _texts(model: Any) -> Iterator[Any]:
     for node in (*model.graph.node, *(node for function in model.functions for node in function.node)):
         yield from (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
         yield from (attribute.name for attribute in node.attribute)
-
-
-def _count_text(count: int) -> str:
-    return str(count) if count < 10**12 else "more than 10^12"
 
 
 def _node_count(model: Any) -> int:

@@ -61,15 +61,10 @@ def collective_rows(lo, hi, op, gpus, size, form, out):
         out[i, S.REGIME] = S.AT_START if 2.0 * start >= seconds else S.AT_LINK
 
 
-def _engine_kernels(generation: str) -> Mapping[str, float]:
-    """Constants of the all-reduce that captured graphs hold."""
+def engine_kernels(generation: str) -> Mapping[str, float]:
+    """Constants of the all-reduce that captured graphs hold: `start` and `hop` [s], `share` of the wire [-]. Fitted."""
     table = fitted()[generation]["all_reduce"]["bfloat16"]
     return next(table[runtime] for runtime in facts()["captured"]["all_reduce"] if runtime in table)
-
-
-def start_of(generation: str) -> float:
-    """What such an all-reduce starts with. [s] Fitted."""
-    return _engine_kernels(generation)["start"]
 
 
 def wire_form(job: Job, kind: str) -> tuple[Any, ...]:
@@ -83,7 +78,7 @@ def wire_form(job: Job, kind: str) -> tuple[Any, ...]:
     entry = facts()["wires"].get(link.id)
     if entry is None:
         return link_form(job)
-    kernels, ring = _engine_kernels(entry["as"]), fitted()[entry["as"]]["collectives"][kind]["nccl"]
+    kernels, ring = engine_kernels(entry["as"]), fitted()[entry["as"]]["collectives"][kind]["nccl"]
     rate, late = what_if_ratio([link.payload]), what_if_ratio([link.latency]) * job.link_hops
     start = job.model["collective_latency"]
 
