@@ -167,7 +167,8 @@ class Catalog:
                 if name not in paths[kind] and not (kind == "systems" and name in paths["devices"]):
                     path = paths[section].pop(id)
                     del self._read[section, id]
-                    why = f"{field} is {name!r}, which is not in the catalog{hint(name, paths[kind], LISTED.format(kind))}"
+                    nearest = hint(name, paths[kind], LISTED.format(kind))
+                    why = f"{field} is {name!r}, which is not in the catalog{nearest}"
                     yield SpecError(f"{path.name}: {why}")
                     break
 

@@ -116,9 +116,9 @@ def test_unknown_id_names_the_nearest():
         CATALOG.device("h100-smx")
     with pytest.raises(SpecError, match="nearest: apple-m1"):
         CATALOG.system("aple-m1")
-    with pytest.raises(SpecError, match="nearest: h100-nvl, h100-sxm, h100-pcie; the Catalog page, or .* lists all"):
+    with pytest.raises(SpecError, match=r"nearest: h100-nvl, h100-sxm, h100-pcie; the Catalog page, or .* lists all"):
         CATALOG.system("H100")
-    with pytest.raises(SpecError, match="'banana' is not in the catalog; the Catalog page, or python -m engine list sys"):
+    with pytest.raises(SpecError, match="'banana' is not in the catalog; the Catalog page, or python -m engine list"):
         CATALOG.system("banana")
     with pytest.raises(SpecError) as caught:
         CATALOG.link("x" * 10_000)

@@ -321,7 +321,10 @@ def test_the_token_asks_the_same() -> None:
         ({"workload": "resnet50", "users": 1.5}, "users is '1.5': a whole number from 1 to 1000000000 is allowed"),
         ({"workload": "resnet50", "qps": 5, "users": 3}, "qps is 5 beside 3 users"),
         ({"workload": "resnet50", "systems": ["foo"]}, "'foo'"),
-        ({"workload": "resnet50", "systems": ["h100"]}, "'h100' is not in the catalog; nearest: h100-nvl, h100-sxm, h1"),
+        (
+            {"workload": "resnet50", "systems": ["h100"]},
+            "'h100' is not in the catalog; nearest: h100-nvl, h100-sxm",
+        ),
         ({"workload": "resnet50", "systems": "t4"}, "systems is 't4': a list is needed"),
         ({"workload": "resnet50", "systems": ["t4"] * 1001}, "systems: at most 1000 of them are allowed, not 1001"),
         ({"workload": "resnet50", "prices": {"foo": {"usd": 3}}}, "'foo'"),
