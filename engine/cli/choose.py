@@ -4,11 +4,12 @@ import argparse
 from typing import Any
 
 import engine.choose
-from engine.choose import question_of
+from engine.choose import Answer as Choice
+from engine.choose import Row, question_of
 from engine.choose.question import QUESTIONS, READABLE, read_fields, read_number
 from engine.cli.command import Answer
+from engine.cli.output import lines_of
 from engine.scenario import ScenarioError
-from engine.scenario.sentences import amount
 from entries.schema import hint
 
 _COSTS = {"years": "years", "pue": "pue", "kwh": "energy_usd_per_kwh", "host": "host_usd"}  # arguments -> fields
@@ -62,17 +63,27 @@ def _question(args: argparse.Namespace) -> Any:
     return question_of(fields)
 
 
+def _cells(row: Row, answer: Choice) -> dict[str, Any]:
+    """What a terminal shows of a row; what it is ranked by stands before the other figure of money."""
+    best = row.best
+    money = {"usd_per_million": f"usd_per_million_{answer.cost_unit.replace(' ', '_')}s"}
+    if answer.by == "usd_per_hour":
+        money = {"instances": "instances", "total_usd_per_hour": "usd_per_hour"} | money
+    return {
+        "rank": row.rank,
+        "system": row.label,
+        "arrangement": row.configuration,
+        "latency_s" if best is None or best.joined is None else "tpot_s": None if best is None else 1.0 / best.speed,
+        f"{answer.unit}s_per_device_per_s": getattr(best, "rate_per_device", None),
+        **{label: getattr(best, name, None) for name, label in money.items()},
+        "compared with the first": row.reason,
+    }
+
+
 def choose(args: argparse.Namespace) -> Answer:
     """Every system tried, ranked by money, with its price and throughput against the winner."""
     answer = engine.choose.choose(_question(args))
-    lines = [answer.sentence, ""]
-    for row in (*answer.rows, *answer.what_ifs):
-        best = row.best
-        figures = ""
-        if best is not None:
-            money = "no price" if best.usd_per_million is None else f"${best.usd_per_million:.3g}/M {answer.cost_unit}s"
-            pace = f"{amount(best.rate_per_device, '').strip()} {answer.unit}s/s per device"
-            figures = f"{amount(1 / best.speed, 's'):>9}  {pace:28} {money:22}"
-        lines.append(f"{row.rank or '-':>3} {row.label:28} {row.configuration:34} {figures} {row.reason}".rstrip())
+    rows = [_cells(row, answer) for row in (*answer.rows, *answer.what_ifs)]
+    lines = [answer.sentence, "", *lines_of(rows, limit=len(rows))]
     lines += ["", f"{answer.designs:,} designs in {answer.seconds:.2f} s; token {answer.question.token}"]
     return answer.to_dict(), lines

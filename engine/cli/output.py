@@ -64,20 +64,21 @@ def _flat(value: Any) -> bool:
     return not isinstance(value, dict)
 
 
-def lines_of(data: Any, indent: str = "") -> Iterator[str]:
-    """Plain data with SI units in its keys as lines: figures by name, rows of alike records as a table."""
+def lines_of(data: Any, indent: str = "", limit: int = _ROWS) -> Iterator[str]:
+    """Plain data with SI units in its keys as lines: figures by name, rows of alike records as a table of the first
+    ``limit``."""
     rows = [row for row in data if isinstance(row, dict)] if isinstance(data, list | tuple) else []
     if rows:
         keys = [key for key in rows[0] if key not in _SKIP and all(_flat(row.get(key)) for row in rows)]
         cells = [[*map(_label, keys)]]
         cells += [
-            [_cell(key, row.get(key))[: _WIDE if key != keys[-1] else None] for key in keys] for row in rows[:_ROWS]
+            [_cell(key, row.get(key))[: _WIDE if key != keys[-1] else None] for key in keys] for row in rows[:limit]
         ]
         wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
         for row in cells:
             yield indent + "  ".join(f"{cell:{size}}" for cell, size in zip(row, wide, strict=True)).rstrip()
-        if len(rows) > _ROWS:
-            yield f"{indent}and {len(rows) - _ROWS} more rows: --json holds all"
+        if len(rows) > limit:
+            yield f"{indent}and {len(rows) - limit} more rows: --json holds all"
     elif isinstance(data, dict):
         for key, value in data.items():
             if key in _SKIP or value in (None, "", (), []):
