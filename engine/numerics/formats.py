@@ -2,7 +2,7 @@
 
 Rounding is to nearest, ties to even, in float64, so every result is the exact rounding. Formats: symmetric integers
 (one scale per tensor, row or channel), binary, IEEE-like small floats (fp16, bf16 and the 1-5-2 and 1-5-3
-layouts of seed 001's ms-fp8 and ms-fp9), and blocks with a shared exponent.
+layouts of document 001's ms-fp8 and ms-fp9), and blocks with a shared exponent.
 """
 
 from dataclasses import dataclass
@@ -210,7 +210,7 @@ FORMATS: dict[str, Format] = {
     "int8": Integer(8),
     "binary": Binary(),
 }
-"""The formats that have a name. Mantissas of ms-fp8 and 9 are seed 001's; their 5-bit exponent is assumed."""
+"""The formats that have a name. Mantissas of ms-fp8 and 9 are document 001's; their 5-bit exponent is assumed."""
 
 
 def by_name(name: str) -> Format:

@@ -1,4 +1,4 @@
-"""The sidebar of the Traffic page: the promise, the arrivals, the serving, and the site of a plan."""
+"""The sidebar of the Load page: the promise, the arrivals, the serving, and the site of a plan."""
 
 import math
 from typing import Any

@@ -2,7 +2,7 @@
 
 Layouts are FBGEMM's, so a table is shared with torch without a copy: int8 rows are ``D`` bytes followed by an fp32
 scale and bias; int4 rows are ``ceil(D/2)`` bytes (low nibble first) followed by an fp16 scale and bias.
-Source of the workload: seed 000 (sparse lookups dominate, some tables have one lookup by design).
+Source of the workload: document 000 (sparse lookups dominate, some tables have one lookup by design).
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Chains of operators run depth first.
 
 Breadth first (a framework without fusion) finishes a whole layer before the next, so every intermediate goes through
-memory. Depth first (seed 003, SOL) takes a few output rows through all layers while they lie in cache. Both use the
+memory. Depth first (document 003, SOL) takes a few output rows through all layers while they lie in cache. Both use the
 same kernels on the same values in the same order, hence give the same bits; only the traffic differs.
 
 Windows are reduced down the rows, then across the columns: ``KH + KW`` reads for each output instead of ``KH * KW``.

@@ -203,7 +203,7 @@ def measure_block(
 ) -> FusedRun:
     """Time a block both ways in turns, one thread; `device` is this host, see `engine.lab.host.calibrate`.
 
-    MeasureError for a name that isn't in `BLOCKS`; Cancelled where `progress` returns False.
+    MeasureError for a name that isn't in `BLOCKS`; MeasurementCancelled where `progress` returns False.
     """
     if name not in BLOCKS:
         raise MeasureError(f"block is {name[:30]!r}; allowed: {', '.join(BLOCKS)}")

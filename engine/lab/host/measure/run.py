@@ -303,7 +303,7 @@ def measure_kernel(
     ------
     MeasureError
         A name, precision, shape or thread count that is not offered, or a shape beyond ``bounds``: one sentence.
-    Cancelled
+    MeasurementCancelled
         ``progress`` returned False.
     """
     bounds = bounds or Bounds()
