@@ -207,10 +207,10 @@ def point(load: Load, qps: float, top: traffic.Capacity) -> LoadDetail:
     report = traffic.simulate(
         system, load.at(qps), sizes=sizes, outputs=outputs, requests=_QUICK, ceiling=top, keep_samples=True
     )
-    return spot_of(report)
+    return detail_of(report)
 
 
-def spot_of(report: traffic.LoadReport) -> LoadDetail:
+def detail_of(report: traffic.LoadReport) -> LoadDetail:
     """A simulated load in full; its histogram is always of the whole latency."""
     tail, common = report.latency, ("simulation", report.use, report, report.dropped.value)
     if tail is None or report.samples is None or report.samples.size == 0:

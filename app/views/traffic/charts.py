@@ -101,24 +101,24 @@ def curve(loads: Sequence[LoadPoint], sla: Sla, inside: float, capacity: float, 
     return along(curves, sure, limits, marks, across, lambda at: fmt.si(x.si(at), "QPS"), dark, ceiling_s)
 
 
-def distribution(spot: LoadDetail, sla_s: float, sla_name: str, dark: bool, height: int = 300) -> Figure:
+def distribution(detail: LoadDetail, sla_s: float, sla_name: str, dark: bool, height: int = 300) -> Figure:
     """Shares of requests by latency, in bins that are equally wide on the log axis, with p50, p99 and the agreement.
 
     Drawn over log10 of the time, so that a bin's width is the same everywhere.
     """
-    edges = np.log10(spot.edges)
+    edges = np.log10(detail.edges)
     width = float(edges[1] - edges[0])
-    tall = 100 * float(spot.shares.max())
-    bins = zip(spot.edges[:-1], spot.edges[1:], spot.shares, strict=True)
+    tall = 100 * float(detail.shares.max())
+    bins = zip(detail.edges[:-1], detail.edges[1:], detail.shares, strict=True)
     says = [hover(f"{fmt.seconds(a)} to {fmt.seconds(b)}", f"{100 * s:.3g}% of requests") for a, b, s in bins]
-    ends = {"x": ((edges[:-1] + edges[1:]) / 2).tolist(), "y": (100 * spot.shares).tolist(), "width": width * 0.96}
+    ends = {"x": ((edges[:-1] + edges[1:]) / 2).tolist(), "y": (100 * detail.shares).tolist(), "width": width * 0.96}
     data: list[Trace] = [{"type": "bar", "marker": {"color": INK[dark]}, "hovertemplate": says} | ends]
     low, high = float(edges[0]), max(float(edges[-1]), math.log10(sla_s) + width)
-    marks = [(spot.figures["p50"], "p50"), (spot.figures["p99"], "p99"), (sla_s, "limit")]
+    marks = [(detail.figures["p50"], "p50"), (detail.figures["p99"], "p99"), (sla_s, "limit")]
     notes = []
     for level, (value, name) in enumerate(sorted(marks)):  # lines end below the labels, so none crosses another's
         at = math.log10(value)
-        is_late = name == "limit" and spot.figures.get(sla_name, 0.0) > sla_s
+        is_late = name == "limit" and detail.figures.get(sla_name, 0.0) > sla_s
         dash = "dash" if name == "limit" else "dot"
         data.append(rule([at, at], [0, 1.08 * tall], PICK[dark] if is_late else NEUTRAL, dash=dash))
         corner, shift = ("right middle", 6) if at > low + 0.6 * (high - low) else ("left middle", -6)

@@ -8,7 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 from app.shared import cached, fixes, link, parts
 from app.shared import formats as fmt
 from app.shared import load as loads
-from app.shared.load import Answer, Load, LoadDetail, LoadPoint, point_of, spot_of
+from app.shared.load import Answer, Load, LoadDetail, LoadPoint, detail_of, point_of
 from app.shared.widgets.choices import remember
 from app.shared.widgets.controlled import controlled
 from app.views.traffic import charts, tables, texts
@@ -64,27 +64,27 @@ def along_the_load(points: list[LoadPoint], sla: Sla, inside: float, capacity: f
         st.caption(how)
 
 
-def spread(spot: LoadDetail, sla: Sla) -> None:
+def spread(detail: LoadDetail, sla: Sla) -> None:
     """The distribution at this load; how busy everything is where there is none."""
-    if not spot.shares.size:
-        busy(spot)
+    if not detail.shares.size:
+        busy(detail)
         return
-    answer = f"p99 is {fmt.times(spot.figures['p99'] / spot.figures['p50'])} p50"
-    fig = charts.distribution(spot, sla.seconds, sla.metric, parts.dark(), _TALL[parts.mobile()])
+    answer = f"p99 is {fmt.times(detail.figures['p99'] / detail.figures['p50'])} p50"
+    fig = charts.distribution(detail, sla.seconds, sla.metric, parts.dark(), _TALL[parts.mobile()])
     with parts.card(texts.DISTRIBUTION, answer, fig, "t.spread"):
-        for note in spot.report.notes if spot.report else ():
+        for note in detail.report.notes if detail.report else ():
             st.caption(fmt.plain(note))
 
 
-def busy(spot: LoadDetail, min_height: int = 140) -> None:
+def busy(detail: LoadDetail, min_height: int = 140) -> None:
     """How busy each resource is."""
-    busiest = max(spot.use, key=lambda name: spot.use[name])
-    answer = f"{busiest} is {fmt.percent(spot.use[busiest])} busy"
-    fig = charts.use(spot.use, parts.dark(), min_height, spot.message is not None)
+    busiest = max(detail.use, key=lambda name: detail.use[name])
+    answer = f"{busiest} is {fmt.percent(detail.use[busiest])} busy"
+    fig = charts.use(detail.use, parts.dark(), min_height, detail.message is not None)
     with parts.card(texts.UTILISATION, answer, fig, "t.use"):
-        if "server" in spot.use and len(spot.use) > 1:
+        if "server" in detail.use and len(detail.use) > 1:
             st.caption(texts.SERVER_CAPTION)
-        if spot.message is None and spot.use[busiest] >= _ALWAYS:
+        if detail.message is None and detail.use[busiest] >= _ALWAYS:
             st.caption(texts.BATCHES_CAPTION)
 
 
@@ -104,7 +104,7 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     with bar, st.skeleton(height=340):  # whose place the bar takes
         answer = cached.answer(loads.answer, load, sla)
     files = tables.files(
-        lambda: tables.here(report, load, sla, qps, headline, spot),
+        lambda: tables.here(report, load, sla, qps, headline, detail),
         lambda: tables.curve_rows(report, load, sla, points),
         lambda: tables.plan_rows(report, sla, frame),
     )
@@ -114,7 +114,7 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     where = site(report, initial.headline.qps or initial.capacity.qps)
     frame, nodes, notes = tables.plans(report, answer.headline, where, load.rules.request, load.rules.max_batch)
     qps = rate(answer)
-    spot = cached.answer(loads.point, load, qps, answer.capacity)
+    detail = cached.answer(loads.point, load, qps, answer.capacity)
     job, running = simulation_of((load, sla))
     points, headline = list(answer.curve), answer.headline
     origin = tables.made_by(answer)
@@ -122,23 +122,23 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
         points = [point_of(r, sla) for r in job.curve if r.stable]
         headline = job.headline or headline
         origin = tables.simulated_by(job)
-        if job.spot is not None and job.spot.stable and job.qps == qps:
-            spot = spot_of(job.spot)
+        if job.detail is not None and job.detail.stable and job.qps == qps:
+            detail = detail_of(job.detail)
     st.markdown(tables.verdict(headline, sla, report, load.process == "diurnal", load.rules.request))
-    if spot.message:
-        st.error(fmt.plain(tables.overload(qps, answer.capacity, spot)), icon=":material/block:")
+    if detail.message:
+        st.error(fmt.plain(tables.overload(qps, answer.capacity, detail)), icon=":material/block:")
     else:
-        st.markdown(tables.at_this_load(qps, spot, sla, answer.capacity))
+        st.markdown(tables.at_this_load(qps, detail, sla, answer.capacity))
     for sentence in tables.limits(report):
         st.caption(fmt.plain(sentence))
     parts.beside(
         lambda: along_the_load(points, sla, headline.qps, answer.capacity.qps, qps, origin),
-        lambda: spread(spot, sla),
+        lambda: spread(detail, sla),
     )
     simulation_controls(job, running, lambda n: simulation(load, sla, qps, n), _REQUESTS, 200_000, qps)
     capacity_card(frame, nodes, notes, fmt.si(where.peak_qps, "QPS"), texts.NODES_CAPTION)
-    if spot.shares.size:
-        parts.beside(lambda: busy(spot, _SHORT), lambda: window(load, qps))
+    if detail.shares.size:
+        parts.beside(lambda: busy(detail, _SHORT), lambda: window(load, qps))
 
 
 def show() -> None:

@@ -50,7 +50,7 @@ class SimulationJob(Job):
         super().__init__(jobs.SIMULATIONS, lambda _: simulate(self), self._progress)
         self.subject, self.requests, self.qps = subject, requests, qps
         self.curve: list[Any] = []  # LoadReport, or OperatingPoint of a serving engine
-        self.spot: Any = None  # the same, of the load in full
+        self.detail: Any = None  # the same, of the load in full
         self.headline: Headline | None = None  # the load inside the agreement
 
     @property
@@ -80,7 +80,7 @@ def serving_simulation(load: ServingLoad, requests: int) -> SimulationJob:
                 raise CancelledError
             job.curve.append(subject.at(level, requests))
             job.note(at, len(loads) + 1)
-        job.spot = subject.at(demand, requests)
+        job.detail = subject.at(demand, requests)
         job.note(1, 1)
 
     return SimulationJob(simulate, load, requests)
@@ -102,6 +102,6 @@ def simulation(load: Load, sla: Sla, qps: float, requests: int) -> SimulationJob
         if job.cancelled:
             raise CancelledError
         job.headline = traffic.max_qps(system, sla, arrivals, **common)
-        job.spot = traffic.simulate(system, arrivals, ceiling=top, keep_samples=True, **common)
+        job.detail = traffic.simulate(system, arrivals, ceiling=top, keep_samples=True, **common)
 
     return SimulationJob(simulate, (load, sla), requests, qps)

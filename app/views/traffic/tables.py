@@ -80,27 +80,27 @@ def _sure(low: float, value: float, high: float) -> str:
     return f"99% confidence: {scale.text(low)} to {scale.text(high)} {scale.unit}"
 
 
-def overload(qps: float, top: Capacity, spot: LoadDetail | None = None) -> str:
+def overload(qps: float, top: Capacity, detail: LoadDetail | None = None) -> str:
     """Why there is no tail at this load."""
-    if spot is not None and spot.report is not None:  # a mean load that is below capacity, with a peak that is not
-        return spot.report.message
+    if detail is not None and detail.report is not None:  # a mean load that is below capacity, with a peak that is not
+        return detail.report.message
     scale = fmt.scale([qps, top.breaks_qps], "QPS")
     return texts.ABOVE_CAPACITY.format(
         qps=scale.text(qps), unit=scale.unit, capacity=scale.text(top.breaks_qps), breaks=top.breaks
     )
 
 
-def at_this_load(qps: float, spot: LoadDetail, sla: Sla, top: Capacity) -> str:
+def at_this_load(qps: float, detail: LoadDetail, sla: Sla, top: Capacity) -> str:
     """One load in a sentence: the figure, whether it keeps the agreement, and the median. Markdown."""
-    figure = spot.figures.get(sla.metric)
+    figure = detail.figures.get(sla.metric)
     if figure is None:
         return texts.AT_NOBODY_SERVED.format(qps=fmt.si(qps, "QPS"))
     outcome = "inside the limit" if figure <= sla.seconds else f"**{fmt.times(figure / sla.seconds)} the limit**"
     text = (
         f"At {fmt.si(qps, 'QPS')}, {fmt.percent(qps / top.qps)} of capacity: {sla.metric} "
-        f"**{fmt.seconds(figure)}**, {outcome}; p50 {fmt.seconds(spot.figures['p50'])}."
+        f"**{fmt.seconds(figure)}**, {outcome}; p50 {fmt.seconds(detail.figures['p50'])}."
     )
-    return text + (f" {fmt.percent(spot.drop_share)} are turned away." if spot.drop_share > 0 else "")
+    return text + (f" {fmt.percent(detail.drop_share)} are turned away." if detail.drop_share > 0 else "")
 
 
 def knee(points: Sequence[LoadPoint], sla: Sla) -> str:
@@ -255,11 +255,17 @@ def plan_rows(report: Report, sla: Sla | str, frame: pd.DataFrame | None) -> lis
     return stamp(report, [promise | row for row in rows])
 
 
-def here(report: Report, load: Load, sla: Sla, qps: float, headline: Headline, spot: LoadDetail) -> dict[str, Any]:
+def here(report: Report, load: Load, sla: Sla, qps: float, headline: Headline, detail: LoadDetail) -> dict[str, Any]:
     """Settings, what is carried inside the agreement, and the load at hand as plain data."""
-    row = {"qps": qps, "stable": not spot.message, "kind": spot.kind, "dropped": spot.drop_share, "use": spot.use}
-    row |= {f"{name}_s": value for name, value in spot.figures.items()}
-    row |= {"bin_edges_s": spot.edges.tolist(), "bin_shares": spot.shares.tolist()}
+    row = {
+        "qps": qps,
+        "stable": not detail.message,
+        "kind": detail.kind,
+        "dropped": detail.drop_share,
+        "use": detail.use,
+    }
+    row |= {f"{name}_s": value for name, value in detail.figures.items()}
+    row |= {"bin_edges_s": detail.edges.tolist(), "bin_shares": detail.shares.tolist()}
     row |= {"carried": {name: value for name, value in vars(headline).items() if name != "report"}}
     return stamp(report, [row | _settings(load, sla)])[0]
 

@@ -77,7 +77,7 @@ def tanh32(x):
 
 @inner(fastmath=FUSED)
 def gelu_tanh32(x):
-    """The tanh form of GELU (document 004's equation), float32: absolute error under 5e-7 * max(1, |x|) of that form."""
+    """The tanh form of GELU (document 004), float32: absolute error under 5e-7 * max(1, |x|) of that form."""
     inside = np.float32(_SQRT_2_OVER_PI * np.float32(x + np.float32(_CUBIC * np.float32(x * x)) * x))
     return np.float32(np.float32(_HALF * x) * np.float32(_ONE + tanh32(inside)))
 

@@ -73,9 +73,9 @@ def test_a_law_and_a_simulation_agree_and_bins_hold_everybody(gru):
 
 def test_overload_has_no_tail_but_a_sentence(gru):
     load, _, found = gru
-    spot = loads.point(load, 1.1 * found.capacity.qps, found.capacity)
-    assert spot.message
-    assert not spot.figures
+    detail = loads.point(load, 1.1 * found.capacity.qps, found.capacity)
+    assert detail.message
+    assert not detail.figures
     text = tables.overload(1.1 * found.capacity.qps, found.capacity)
     assert "the queue grows without limit, so there is no p99." in text
 
@@ -106,8 +106,8 @@ def test_every_way_to_load_it_has_an_answer(load):
     assert len(answer.curve) >= 10
     assert all(0.0 <= share <= 1.0 + 1e-9 for p in answer.curve for share in p.use.values())
     assert max(answer.curve[-1].use.values()) > (0.5 if load.process == "diurnal" else 0.85)  # a quick run is not a day
-    spot = loads.point(load, 0.3 * answer.capacity.qps, answer.capacity)
-    assert spot.figures["p50"] <= spot.figures["p99"]
+    detail = loads.point(load, 0.3 * answer.capacity.qps, answer.capacity)
+    assert detail.figures["p50"] <= detail.figures["p99"]
 
 
 def test_a_long_simulation_counts_stops_and_narrows(gru):
@@ -118,7 +118,7 @@ def test_a_long_simulation_counts_stops_and_narrows(gru):
     assert not job.running
     assert not job.cancelled
     assert job.headline.qps == pytest.approx(found.headline.qps, rel=0.2)
-    assert job.spot.latency.p99.low <= job.spot.latency.p99.value <= job.spot.latency.p99.high
+    assert job.detail.latency.p99.low <= job.detail.latency.p99.value <= job.detail.latency.p99.high
     assert 0.8 < job.share <= 1.0
     tokens = Load(encode(PRESETS["dfx-345m"].scenario), Serving(max_batch=8))
     capacity(*tokens.system())  # compiled, tables priced: what is left can be cancelled
@@ -220,10 +220,10 @@ def test_only_an_overloaded_part_stands_out():
     system, sizes, outputs = load.system()
     top = capacity(system, sizes, outputs)
     for share, over in ((0.8, False), (1.3, True)):
-        spot = loads.point(load, share * top.qps, top)
-        assert max(spot.use.values()) >= 0.995
-        assert (spot.message is not None) == over
-        fig = valid(charts.use(spot.use, False, over=spot.message is not None))
+        detail = loads.point(load, share * top.qps, top)
+        assert max(detail.use.values()) >= 0.995
+        assert (detail.message is not None) == over
+        fig = valid(charts.use(detail.use, False, over=detail.message is not None))
         colours = fig.data[1].marker.color
         assert (charts.PICK[False] in colours) == over
 
@@ -237,20 +237,20 @@ def test_files_hold_units_token_and_versions(gru):
     assert {r["token"] for r in rows} == {encode(GRU)}
     assert float(rows[3]["figure_s"]) == found.curve[3].figure
     assert all(r["engine_version"] and r["catalog_version"] for r in rows)
-    spot = loads.point(load, found.curve[3].qps, found.capacity)
-    here = tables.here(report, load, sla, found.curve[3].qps, found.headline, spot)
-    assert json.loads(json.dumps(here, allow_nan=False))["p99_s"] == spot.figures["p99"]
+    detail = loads.point(load, found.curve[3].qps, found.capacity)
+    here = tables.here(report, load, sla, found.curve[3].qps, found.headline, detail)
+    assert json.loads(json.dumps(here, allow_nan=False))["p99_s"] == detail.figures["p99"]
 
 
 def test_figures_hold_the_numbers(gru):
     load, sla, found = gru
-    spot = loads.point(load, 0.5 * found.capacity.qps, found.capacity)
+    detail = loads.point(load, 0.5 * found.capacity.qps, found.capacity)
     fig = valid(charts.curve(found.curve, sla, found.headline.qps, found.capacity.qps, 1.0, False))
     drawn = next(t for t in fig.data if t.mode == "lines+markers")
     assert drawn.y[5] == pytest.approx(1e3 * found.curve[5].figure)
-    fig = valid(charts.distribution(spot, sla.seconds, "p99", True))
-    assert sum(fig.data[0].y) == pytest.approx(100 * spot.shares.sum())
-    assert fig.data[0].x[0] == pytest.approx(np.log10(spot.edges[:2]).mean())
+    fig = valid(charts.distribution(detail, sla.seconds, "p99", True))
+    assert sum(fig.data[0].y) == pytest.approx(100 * detail.shares.sum())
+    assert fig.data[0].x[0] == pytest.approx(np.log10(detail.edges[:2]).mean())
     came, done = np.array([0.0, 1.0]), np.array([2.0, 4.0])
     start = {"server": np.array([0.0, 2.0])}
     seen = RequestTimeline(came, {"server": came}, start, {"server": done}, done, np.ones(2, int))

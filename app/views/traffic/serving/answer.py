@@ -86,7 +86,7 @@ def serving(report: Report, bar: DeltaGenerator) -> None:
     job, running = simulation_of(load)
     if job is not None and not running and job.curve:
         points = job.curve
-        point = job.spot or point
+        point = job.detail or point
     band = fmt.band(report.error_band.relative)
     how = texts.SIMULATED.format(requests=fmt.count(point.report.requests), band=band)
     numbers(point)
