@@ -101,13 +101,12 @@ def _without_zeros(size: float, digits: int) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def cells(values: Iterable[float | None]) -> str:
+def cells(values: Iterable[float | None]) -> str | None:
     """Format of a table's column of numbers: three digits of the largest, one more where the smallest has fewer, more
-    where it would be lost.
+    where it would be lost; "localized" for whole numbers.
 
-    Three digits of each number where the largest would have more than four behind the point; a number below a
-    millionth the browser would then write scientifically: it is rounded away. "localized" rounds nothing: 289.782, so
-    a table rounds such a column itself.
+    None where the range is too wide for any number of decimals: each number is then written by `digits3`, as no format
+    of the browser keeps a trailing zero of three digits.
     """
     sizes = sorted(abs(v) for v in values if _finite(v) and v)
     if not sizes:
@@ -116,11 +115,9 @@ def cells(values: Iterable[float | None]) -> str:
     whole = all(size == round(size) for size in sizes)
     fine = 1 - low if low < 0 else min(2 - low, max(3 - high, 1 - low))
     decimals = max(2 - high, 0 if whole or (low >= 0 and high > 3) else fine)
-    if decimals <= 0:
-        return "localized" if whole or high > 3 else "%.0f"
-    if high + decimals > 3:
-        return "%.3g" if low >= -6 else f"%.{max(0, 2 - high)}f"
-    return f"%.{decimals}f"
+    if decimals <= 0 and (whole or high <= 3):
+        return "localized" if whole else "%.0f"
+    return f"%.{decimals}f" if decimals > 0 and high + decimals <= 3 else None
 
 
 def _exponent(value: float, unit: str) -> int:

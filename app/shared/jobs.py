@@ -23,6 +23,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app.shared import priority
 from engine.scenario import ScenarioError
+from engine.scenario.sentences import counted
 
 _MAX_WAITING = 16  # jobs that wait: beyond, the last would wait for minutes
 _MEMORY_S = 0.1  # between two looks at the memory
@@ -164,7 +165,7 @@ class Job:
         """Before its turn, how many are ahead of it; then what is done of it."""
         ahead = self.queue.ahead(self)
         if ahead:
-            return f"Waiting: {ahead} {self.queue.noun}{'s' if ahead > 1 else ''} ahead of yours"
+            return f"Waiting: {counted(ahead, self.queue.noun)} ahead of yours"
         return self._words(self.share)
 
     def note(self, amount: float, of: float) -> bool:

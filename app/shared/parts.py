@@ -1,7 +1,7 @@
 """What every page shares: scenario bar, figure cards, cards of numbers, footer."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -174,22 +174,23 @@ def table(
     *,
     max_rows: int = 8,
     tall: int | None = 318,
+    wide: Collection[str] = (),
     select: Literal["ignore", "rerun"] | Callable[[], None] = "ignore",
     **options: Any,
 ) -> Any:
     """A table as high as up to `max_rows`, else `tall` [px; None: always as its rows], its first column pinned,
-    each column of numbers to the digits it needs, unless `columns` says more; `select` is what a click on a row does.
-    Readers of screens hear what its columns are.
+    each column of numbers to the digits it needs, those of ``wide`` to three digits of each, unless `columns` says
+    more; `select` is what a click on a row does. Readers of screens hear what its columns are.
     """
     number = st.column_config.NumberColumn
     formats = {name: fmt.cells(frame[name]) for name in frame if frame[name].dtype.kind == "f"}
-    long = [name for name, format in formats.items() if format == "localized" and (frame[name] % 1 > 0).any()]
-    frame = frame.assign(**{name: frame[name].map(fmt.round3) for name in long})
+    formats |= dict.fromkeys(wide)
     digits = {name: number(format=format) for name, format in formats.items()}
     digits |= {name: number(format="localized") for name in frame if frame[name].dtype.kind in "iu"}
     first = {frame.columns[0]: st.column_config.Column(pinned=True)} if frame.columns[0] not in digits else {}
+    written = dict.fromkeys((name for name, format in formats.items() if format is None), fmt.digits3)
     return st.dataframe(
-        frame,
+        frame.style.format(written) if written else frame,
         hide_index=True,
         height="content" if tall is None or len(frame) <= max_rows else tall,
         column_config=first | digits | (columns or {}),

@@ -105,6 +105,10 @@ def names(report: Report) -> list[str]:
     return [report.scenario.system, report.scenario.workload]
 
 
+def _executions(op: OpRow) -> str:
+    return f"{fmt.count(op.count)} execution{'' if op.count == 1 else 's'}"
+
+
 def detail(op: OpRow | Other, report: Report, larger: bool) -> list[str]:
     """Sentences about one operator: where its time goes, how far its roofs are, what would make it faster.
 
@@ -118,9 +122,10 @@ def detail(op: OpRow | Other, report: Report, larger: bool) -> list[str]:
         hidden = "Takes no time of its own: it is fused with its neighbour, or runs while another operator does."
         onchip, offchip = fmt.si(op.onchip_bytes, "B"), fmt.si(op.offchip_bytes, "B")
         work = f"{fmt.si(op.flops, unit)}; {offchip} off chip, {onchip} on chip."
-        return [f"{fmt.count(op.count)} executions per request.", hidden, work, "Faster only with fewer of them."]
+        return [f"{_executions(op)} per request.", hidden, work, "Faster only with fewer of them."]
     execution_s = op.duration_s / op.count if op.count else op.duration_s
-    lines = [f"{fmt.count(op.count)} executions of {fmt.seconds(execution_s)} make {fmt.seconds(op.duration_s)}, "]
+    made = "makes" if op.count == 1 else "make"
+    lines = [f"{_executions(op)} of {fmt.seconds(execution_s)} {made} {fmt.seconds(op.duration_s)}, "]
     if op.duration_s > op.time_s:
         lines[0] += f"beside other operators; the request takes {fmt.seconds(op.time_s)} longer with it, "
     lines[0] += f"{fmt.percent(op.share)} of the request."

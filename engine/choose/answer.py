@@ -266,7 +266,9 @@ def _sentence(question: Question, rows: Sequence[Row], workload: str, unit: str,
     head = f"{row.name}, {prefix}{configuration(best.scenario)}"
     if row.rank is None:
         pace = f"{amount(best.rate_per_device, '').strip()} {unit}s/s per device"
-        claim = f"fastest per device of the {len(able)} systems that meet your limits, none with a price"
+        claim = "the only system that meets your limits, and it has no price"
+        if len(able) > 1:
+            claim = f"fastest per device of the {len(able)} systems that meet your limits, none with a price"
         return f"{head}: {claim}; {times}, {pace}."
     cost = _usd(getattr(best, money)) + (
         " per hour" if money == "total_usd_per_hour" else f" per million {_cost_unit(unit)}s"
@@ -276,7 +278,8 @@ def _sentence(question: Question, rows: Sequence[Row], workload: str, unit: str,
     if len(ranking) > 1 and f" {ranking[1].name} is cheapest" not in then:
         then = f" Next: {ranking[1].name} at {_ratio(ranking[1], row, money)} the cost.{then}"
     remaining = len(able) - len(ranking)
-    suffix = f" {remaining} more meet them and have no price." if remaining else ""
+    verbs = "meets them and has" if remaining == 1 else "meet them and have"
+    suffix = f" {remaining} more {verbs} no price." if remaining else ""
     among = "the only priced system that meets"
     if len(ranking) > 1:
         among = f"cheapest of the {len(ranking)} priced systems that meet"

@@ -10,6 +10,7 @@ from engine.choose.question import QUESTIONS, READABLE, read_fields, read_number
 from engine.cli.command import Answer
 from engine.cli.output import lines_of
 from engine.scenario import ScenarioError
+from engine.scenario.sentences import counted
 from entries.schema import hint
 
 _COSTS = {"years": "years", "pue": "pue", "kwh": "energy_usd_per_kwh", "host": "host_usd"}  # arguments -> fields
@@ -85,5 +86,5 @@ def choose(args: argparse.Namespace) -> Answer:
     answer = engine.choose.choose(_question(args))
     rows = [_cells(row, answer) for row in (*answer.rows, *answer.what_ifs)]
     lines = [answer.sentence, "", *lines_of(rows, limit=len(rows))]
-    lines += ["", f"{answer.designs:,} designs in {answer.seconds:.2f} s; token {answer.question.token}"]
+    lines += ["", f"{counted(answer.designs, 'design')} in {answer.seconds:.2f} s; token {answer.question.token}"]
     return answer.to_dict(), lines

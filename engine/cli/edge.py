@@ -14,7 +14,7 @@ from engine.cost.error_bands import told
 from engine.devices import family
 from engine.evaluate import evaluate
 from engine.scenario import Scenario, ScenarioError, make
-from engine.scenario.sentences import amount, percent
+from engine.scenario.sentences import amount, counted, percent
 from hardware_specs.catalog import default_catalog
 
 
@@ -142,6 +142,6 @@ def fuse(args: argparse.Namespace) -> Answer:
     slow, fast = (amount(time, "s") for time in times.values())
     return data, [
         f"one device, eager framework: breadth first {slow}, depth first {fast}: {comparison.speedup:.2f} x, "
-        f"{len(comparison.chains)} chains",
+        + counted(len(comparison.chains), "chain"),
         f"error band: {told(band)}",
     ]

@@ -12,7 +12,7 @@ from engine.cli.command import Answer
 from engine.cli.scenario import scenario_in
 from engine.devices.common.instruction_set import TIE
 from engine.scenario import Scenario, ScenarioError
-from engine.scenario.sentences import amount, percent
+from engine.scenario.sentences import amount, counted, percent
 from entries.files import read_bytes
 from entries.schema import InputError
 
@@ -60,7 +60,10 @@ def program(args: argparse.Namespace) -> Answer:
     total = f"{result.cycles:,.0f} cycles, {amount(result.seconds, 's')}"
     if args.what == "check":
         hazards = [asdict(row) for row in result.rows if row.hazard]
-        return hazards, [f"{len(result.rows)} instructions, {len(hazards)} of them wait for another", *result.notes]
+        return hazards, [
+            f"{counted(len(result.rows), 'instruction')}, {len(hazards)} of them waiting for another",
+            *result.notes,
+        ]
     if args.what == "show":
         return result.as_dict(), [total]
     busy: dict[str, float] = {}

@@ -14,7 +14,7 @@ from engine.evaluate import evaluate
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.fields import FIELDS
 from engine.scenario.overrides import apply_all, parse_setting
-from engine.scenario.sentences import amount, percent
+from engine.scenario.sentences import amount, counted, percent
 from engine.scenario.token import boundary, brief
 from engine.traffic.closed_loop import LoopReport, closed_loop
 from engine.traffic.engines.calendar import ClosedLoop, Figures, PriorityReport, ServingReport, serve, usual_requests
@@ -372,12 +372,14 @@ def _lines(report: ServingReport) -> Iterator[str]:
     yield report.message
     yield from _times(report, ("ttft", "itl", "tpot", "e2e", "first_wave_ttft", "steady_ttft", "steady_e2e"))
     for group in report.classes:
-        yield f"priority {group.priority}, {group.requests:,} requests"
+        yield f"priority {group.priority}, {counted(group.requests, 'request')}"
         yield from _figures(group, ("ttft", "itl", "tpot", "e2e"))
     share = report.peak_kv_blocks / report.kv_blocks
-    yield f"{report.passes:,} passes, {report.preemptions:,} preemptions, KV cache {percent(share)} full at its peak"
+    counts = f"{counted(report.passes, 'pass')}, {counted(report.preemptions, 'preemption')}"
+    yield f"{counts}, KV cache {percent(share)} full at its peak"
     if report.swapped_blocks is not None:
-        yield f"{report.swapped_blocks:,} blocks swapped, {report.peak_host_blocks:,} in the host's memory at its peak"
+        blocks = counted(report.swapped_blocks, "block")
+        yield f"{blocks} swapped, {report.peak_host_blocks:,} in the host's memory at its peak"
 
 
 def _length(name: str, text: str | None) -> int:

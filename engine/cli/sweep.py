@@ -16,6 +16,7 @@ from engine.cli.command import Answer, refuse
 from engine.kernels.jit import pool_size
 from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
+from engine.scenario.sentences import counted
 from engine.sweep import objectives_of, search, space_of, table_rows, write_rows
 from engine.traffic.engines.serving_sweep import has_serving_axes, serving_sweep
 from entries.files import read_plain
@@ -86,7 +87,7 @@ def sweep(args: argparse.Namespace) -> Answer:
     document: dict[str, Any] = result.to_dict() | {"free": space.without_power}
     counts = result.counts
     lines = [
-        f"{counts.done:,} designs in {result.seconds:.2f} s: set up in {result.setup_s:.2f} s, priced at "
+        f"{counted(counts.done, 'design')} in {result.seconds:.2f} s: set up in {result.setup_s:.2f} s, priced at "
         f"{result.pricing_per_s:,.0f} per second" + (f", of {counts.size:,}" if counts.done < counts.size else ""),
         f"refused     {counts.refused:,}",
         *(f"            {text[:200]}" for text in list(counts.sentences)[:3]),

@@ -27,6 +27,12 @@ def amount(value: float, unit: str) -> str:
     return f"0 {unit}" if value == 0 else f"{digits(value / 1e-15)} f{unit}"
 
 
+def counted(count: float, noun: str) -> str:
+    """A whole number of things: ``counted(1, "system")`` is ``1 system``, of 1,024 ``1,024 systems``."""
+    ending = "" if count == 1 else "es" if noun.endswith("s") else "s"
+    return f"{count:,.0f} {noun}{ending}"
+
+
 def bytes_(need: float, capacity: float) -> tuple[str, str]:
     """Demand and capacity with one shared prefix, as numbers and the unit: ``("3.11 of 8.00", "GB")``."""
     if 0 < need < 0.005 * capacity or need >= 1000 * capacity:  # one prefix would print zeros or a row of digits

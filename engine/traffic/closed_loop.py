@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.scenario.sentences import amount
+from engine.scenario.sentences import amount, counted
 from engine.traffic.engines.calendar import MOST_REQUESTS, ClosedLoop, Figures, as_plain, figures
 from engine.traffic.policies import TandemQueue
 from engine.traffic.runs import SIZE_STREAM, run_stations
@@ -86,5 +86,5 @@ def closed_loop(
         dropped=1.0 - float(answered.mean()),
         use={name: seconds / span for name, seconds in raw.busy.items()},
         identity_s=clients / rate - load.think_s,
-        message=f"{requests:,} requests in {amount(span, 's')}: {rate:.4g} requests/s",
+        message=f"{counted(requests, 'request')} in {amount(span, 's')}: {rate:.4g} requests/s",
     )

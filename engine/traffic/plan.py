@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.cost.figures import J_PER_KWH, YEAR_S
+from engine.scenario.sentences import counted
 from engine.scenario.token import brief
 from engine.traffic.service import TrafficError, positive, whole
 
@@ -228,7 +229,7 @@ def capacity_plan(
         energy_j_per_inference=joules,
         inferences_per_joule=1.0 / joules,
         message=(
-            f"{_plural(nodes, 'node')} in {_plural(racks, 'rack')} carry {need:.4g} QPS "
+            f"{counted(nodes, 'node')} in {counted(racks, 'rack')} carry {need:.4g} QPS "
             + ("with nothing to spare" if survives == "none" else f"with one {survives} down")
         ),
     )
@@ -237,7 +238,3 @@ def capacity_plan(
 def _enough(ratio: float) -> int:
     """Least whole number that is not below ``ratio``, forgiving the last bits of a division. [-]"""
     return max(1, math.ceil(ratio * (1.0 - 1e-12)))
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")

@@ -12,6 +12,7 @@ from app.views.choose import charts, tables, texts
 from app.views.choose.controls import PageQuestion, ask, controls, questions
 from engine.choose import Answer, Row, choose
 from engine.scenario import ScenarioError
+from engine.scenario.sentences import counted
 
 _ROWS = 11  # shown before the table scrolls
 
@@ -39,7 +40,8 @@ def ranking(answer: Answer, able: list[Row]) -> None:
             row = parts.selected_row(st.session_state["h.table"], able)
             st.session_state["h.row"] = row and row.label
 
-        parts.table(frame, columns, max_rows=_ROWS, tall=38 * _ROWS, select=select, key="h.table")
+        costs = [name for name in frame if name[0] == "$"]  # as the sentence above has them
+        parts.table(frame, columns, max_rows=_ROWS, tall=38 * _ROWS, wide=costs, select=select, key="h.table")
 
 
 def detail(answer: Answer, row: Row) -> None:
@@ -164,8 +166,8 @@ def show() -> None:
         texts.METHOD_CAPTION.format(
             workload=answer.workload,
             request=tables.request(answer),
-            tried=answer.designs,
-            systems=len(answer.rows),
+            tried=counted(answer.designs, "design"),
+            systems=counted(len(answer.rows), "system"),
             seconds=fmt.seconds(answer.seconds),
         )
     )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from engine.kernels.events.passes import Requests, Times
 from engine.kernels.events.rng import fill_exponential, stream_key
-from engine.scenario.sentences import amount
+from engine.scenario.sentences import amount, counted
 from engine.traffic.arrivals import Arrivals, Trace
 from engine.traffic.engines.pass_run import PassRun, requests_of, run_passes
 from engine.traffic.engines.priority import MAX_CLASSES, draw
@@ -355,7 +355,7 @@ def report_of(
         busy=ran.busy_s / replicas / span,
         prefix_hit=float(asked.cached.sum() / asked.inputs.sum()),
         identity_s=load.clients / rate - float((e2e - ttft).mean()) - load.think_s if closed else None,
-        message=f"{len(arrive):,} requests in {amount(span, 's')}: {rate:.4g} requests/s, "
+        message=f"{counted(len(arrive), 'request')} in {amount(span, 's')}: {rate:.4g} requests/s, "
         f"{made.sum() / span:,.4g} output tokens/s",
         log=ran.log,
         arrive=asked.arrive,

@@ -398,3 +398,11 @@ def test_a_terminal_is_shown_what_the_rows_are_ranked_by(capsys: pytest.CaptureF
     assert titles.startswith("rank  system")
     assert len(money) == 3
     assert money == sorted(money)
+
+
+def test_one_system_or_one_more_is_said_in_the_singular() -> None:
+    question = {"workload": "resnet50", "batch": 1}
+    alone = choose(question | {"systems": ["tpu-v5e"]}).sentence
+    assert ": the only system that meets your limits, and it has no price; latency" in alone
+    two = choose(question | {"systems": ["tpu-v5e", "t4"]}).sentence
+    assert two.endswith("1 more meets them and has no price.")

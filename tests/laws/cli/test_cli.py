@@ -156,3 +156,14 @@ def test_a_benchmark_that_fails_is_a_row_and_the_others_stay(tmp_path, monkeypat
     assert "nothing_of_that_name" in found[3]["against"]
     assert [r["met"] for r in found] == [None, None, False, False, None]
     assert bench.markdown(found).count("| **no** |") == 2
+
+
+def test_one_of_a_thing_is_said_in_the_singular(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ("simulate", "preset:dfx-345m", "--clients", "1", "--requests", "1", "--outputs", "1")
+    lines = run(capsys, *argv)[1].splitlines()
+    assert lines[0].startswith("1 request in ")
+    assert any(line.startswith("1 pass, 0 preemptions, ") for line in lines)
+
+
+def test_an_id_of_a_preset_alone_is_answered_with_the_preset(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "evaluate", "dfx-1.5b")[2].endswith("file is allowed; nearest: preset:dfx-1.5b\n")

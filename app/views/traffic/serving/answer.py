@@ -16,6 +16,7 @@ from app.views.traffic.serving import charts, tables, texts
 from app.views.traffic.serving.controls import serving_load, usual_load
 from app.views.traffic.simulation import serving_simulation
 from engine.cost.report import Report
+from engine.scenario.sentences import counted
 from engine.traffic.engines.operating_points import OperatingPoint, timeline
 
 _CAPTION = 38  # height of a line of it with the gap above [px]
@@ -40,7 +41,8 @@ def along(load: ServingLoad, points: Sequence[OperatingPoint], now: OperatingPoi
 def passes(point: OperatingPoint) -> None:
     """The passes of the run in time."""
     report = point.report
-    answer = f"{report.passes:,} passes in {fmt.seconds(report.duration_s)}, {report.preemptions:,} preemptions"
+    answer = f"{counted(report.passes, 'pass')} in {fmt.seconds(report.duration_s)}, "
+    answer += counted(report.preemptions, "preemption")
     with parts.card("Timeline of passes", answer, charts.passes(timeline(report), point, parts.dark()), "t.passes"):
         st.caption(texts.PASSES_CAPTION)
 
@@ -56,8 +58,7 @@ def latencies(point: OperatingPoint) -> None:
     """Times of requests; first wave and steady state apart."""
     frame, answer = tables.latencies(point)
     with parts.card("Times of requests", answer):
-        digits = st.column_config.NumberColumn(format="localized")  # three of each: rows are times of several kinds
-        parts.table(frame, dict.fromkeys(frame.columns[1:], digits))
+        parts.table(frame, wide=frame.columns[1:])  # rows are times of several kinds
         if point.report.first_wave_ttft is not None:
             st.caption(texts.LATENCIES_CAPTION)
 
@@ -92,6 +93,6 @@ def serving(report: Report, bar: DeltaGenerator) -> None:
     numbers(point)
     parts.beside(lambda: along(load, points, point, how), lambda: passes(point))
     simulation_controls(job, running, lambda n: serving_simulation(load, n), _REQUESTS, 20_000, 0.0)
-    peak = f"{where.peak_qps:,.0f} users" if load.loop else tables.level(load, where.peak_qps)
+    peak = counted(round(where.peak_qps), "user") if load.loop else tables.level(load, where.peak_qps)
     capacity_card(frame, nodes, notes, peak, texts.PLAN_CAPTION)
     parts.beside(lambda: latencies(point), lambda: binding(point))

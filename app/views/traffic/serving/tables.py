@@ -10,6 +10,7 @@ from app.shared.load import ServingLoad
 from app.shared.report_tables import stamp
 from app.views.traffic.serving import texts
 from engine.cost.report import Report
+from engine.scenario.sentences import counted
 from engine.traffic.engines.calendar import ClosedLoop, Figures
 from engine.traffic.engines.operating_points import LABELS, Carried, OperatingPoint
 
@@ -20,7 +21,7 @@ def level(load: ServingLoad, value: float) -> str:
     """A load in words: `64 clients`, `3.20 requests/s`."""
     if load.loop is None:
         return fmt.si(value, "requests/s")
-    return f"{value:,.0f} client{'s' if value != 1 else ''}"
+    return counted(value, "client")
 
 
 def limits(load: ServingLoad) -> str:
@@ -116,7 +117,7 @@ def latencies(point: OperatingPoint) -> tuple[pd.DataFrame, str]:
         rows |= {f"{name}, priority {group.priority}": figures for name, figures in tails.items()}
     times: dict[str, Figures] = {name: figures for name, figures in rows.items() if figures is not None}
     unit = fmt.MILLISECOND
-    columns = {m: [fmt.round3(unit(getattr(figures, m).value)) for figures in times.values()] for m in _METRICS}
+    columns = {m: [unit(getattr(figures, m).value) for figures in times.values()] for m in _METRICS}
     frame = pd.DataFrame({f"Time ({unit.unit})": list(times)} | columns)
     first, steady = report.first_wave_ttft, report.steady_ttft
     if first is None or steady is None:
