@@ -13,6 +13,7 @@ from engine.traffic.arrivals import Arrivals, Poisson
 from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.engines.operating_points import LABELS, LIMITS, Engine, engine
 from engine.traffic.engines.scheduler import POLICIES, Scheduler
+from engine.traffic.scenario_load import usual_policy
 
 _REQUESTS, _PER_CLIENT = 2000, 4  # of a run, and of each client where there are many; Load simulates up to 12 of each
 
@@ -44,9 +45,9 @@ def load_of(question: Question, served: Served) -> ClosedLoop | Arrivals:
 
 
 def scheduler_of(served: Served) -> Scheduler:
-    """The usual policy of the Load page, with a seat for every request of the batch."""
-    usual = POLICIES["vllm"]
-    return replace(usual, max_seqs=max(usual.max_seqs, served.clients))
+    """The usual policy of the machine, as on the Load page, with a seat for every request of a batch that is one."""
+    usual = POLICIES[usual_policy(served.scenario)]
+    return replace(usual, max_seqs=max(usual.max_seqs, served.clients)) if usual.max_seqs > 1 else usual
 
 
 @lru_cache(maxsize=128)

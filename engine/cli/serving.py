@@ -22,11 +22,19 @@ from engine.traffic.engines.operating_points import devices_of, engine
 from engine.traffic.engines.pass_times import engine_of, given_times
 from engine.traffic.engines.pools import Network, Pool, Pools, ratios_of, serve_pools
 from engine.traffic.engines.priority import parse
-from engine.traffic.engines.scheduler import POLICIES, Scheduler
+from engine.traffic.engines.scheduler import NO_BATCHING, Scheduler, policy_of
 from engine.traffic.engines.serving_sweep import varied
 from engine.traffic.plan import CapacityPlan, Demand, SiteFacts, capacity_plan, group_of
 from engine.traffic.policies import DecoderServer
-from engine.traffic.scenario_load import answer_unit, is_decoder, node_facts, token_bytes, token_prices
+from engine.traffic.scenario_load import (
+    answer_unit,
+    in_turn,
+    is_decoder,
+    node_facts,
+    token_bytes,
+    token_prices,
+    usual_policy,
+)
 from engine.traffic.serving import Serving
 from engine.traffic.sizes import Fixed
 from engine.traffic.sla import agreed
@@ -51,9 +59,12 @@ def needs_engine(args: argparse.Namespace, scenario: Scenario) -> bool:
     return by_option or (agreed(args.sla)[0] != "latency" and is_decoder(scenario))
 
 
-def engine_answer(policy: str, max_seqs: int) -> tuple[dict[str, Any], list[str]]:
+def engine_answer(policy: str | None, scenario: Scenario | None, max_seqs: int) -> tuple[dict[str, Any], list[str]]:
     """The engine that serves a language model, as data and in words: its policy and its sequences at once."""
+    policy = policy or ("vllm" if scenario is None else usual_policy(scenario, max_seqs))
     how = f"at most {max_seqs:,} sequences at once" if max_seqs > 1 else "one request at a time"
+    if scenario is not None and policy == NO_BATCHING and (why := in_turn(scenario)):
+        how += f", as {why}"
     return {"engine": {"policy": policy, "max_seqs": max_seqs}}, [f"serving engine {policy}: {how}"]
 
 
@@ -90,17 +101,11 @@ def _chances(text: str) -> tuple[float, ...]:
         return chances
 
 
-def _policy(args: argparse.Namespace) -> Scheduler:
-    policy = args.policy or "vllm"
-    if policy not in POLICIES:
-        raise ScenarioError(f"policy is {brief(policy)}; it must be one of {', '.join(POLICIES)}")
-    return POLICIES[policy]
-
-
-def _scheduler(args: argparse.Namespace) -> Scheduler:
+def _scheduler(args: argparse.Namespace, scenario: Scenario | None) -> Scheduler:
     read = {"acceptance": _chances, "priorities": parse}
     settings = {name: read[name](value) if name in read else value for name, value in _engine(args).items()}
-    return replace(_policy(args), **settings)
+    usual = "vllm" if scenario is None else usual_policy(scenario, args.max_seqs)
+    return policy_of(args.policy or usual, **settings)
 
 
 def _load(args: argparse.Namespace, process: Any) -> Any:
@@ -128,7 +133,7 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
     elif args.speed is not None:
         raise ScenarioError(f"speed is {args.speed:g} without a trace; it multiplies the arrival rate of a trace")
     _refuse_idle(args, scenario, 1 if scenario is None else scenario.attention_dp or 1)
-    scheduler, load, count, devices = _scheduler(args), _load(args, process), args.requests, 1
+    scheduler, load, count, devices = _scheduler(args, scenario), _load(args, process), args.requests, 1
     if count is None:
         count = usual_requests(args.clients or 0) if file is None else file.requests
     if scenario is None:
@@ -150,7 +155,7 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
         report = serve(times, scheduler, load, inputs, outputs, count, cached=hits, **options)
     else:
         decodes, longest = Pool(times, scheduler, devices), inputs.largest + outputs.largest
-        pools = _pools(args, scenario, _scheduler(args), decodes, longest, count)
+        pools = _pools(args, scenario, _scheduler(args, scenario), decodes, longest, count)
         runs: list[tuple[tuple[float, float], str, int, Any]] = []
         for ratio in ratios_of(args.pools):
             group = pools.at(ratio)
@@ -159,7 +164,7 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
             rate = ran.requests_per_s if ran.goodput_per_s is None else ran.goodput_per_s
             runs.append(((rate / group.devices, -ran.e2e.mean.value), "{}:{}".format(*ratio), group.devices, ran))
         _, rates["pools"], devices, report = max(runs, key=lambda run: run[0])
-    engine_data, engine_lines = engine_answer(args.policy or "vllm", scheduler.max_seqs)
+    engine_data, engine_lines = engine_answer(args.policy, scenario, scheduler.max_seqs)
     rates["output_tokens_per_s_per_device"] = report.output_tokens_per_s / devices
     rates["output_tokens_per_s_per_user"] = report.output_tokens_per_s_per_user
     lines = [*_lines(report), *engine_lines, *(f"pools {ratio}" for ratio in [rates.get("pools")] if ratio)]
@@ -231,8 +236,8 @@ def capacity_together(
         if name in limits:
             raise ScenarioError(f"sla has {name} twice; give one limit of each")
         limits[name] = limit
-    policy = _policy(args)
-    scheduler = replace(policy, max_seqs=args.max_batch or policy.max_seqs)
+    asked = {} if args.max_batch is None else {"max_seqs": args.max_batch}
+    scheduler = policy_of(args.policy or usual_policy(scenario, args.max_batch), **asked)
     best, trials = _arrangement(args, scenario, scheduler, limits, serving, arrivals, (demand, site))
     choice, load, plan, prefills, notes = best
     point = load.point
@@ -240,14 +245,14 @@ def capacity_together(
     nearest = max(limits, key=lambda name: (point.figure(name) or 0.0) / limits[name])
     prices = token_prices(plan, choice, point.running, prefills)
     max_seqs = trials[0].get("serving.max_seqs", scheduler.max_seqs)
-    engine_data, engine_lines = engine_answer(args.policy or "vllm", max_seqs)
+    engine_data, engine_lines = engine_answer(args.policy, choice, max_seqs)
     lines, band = [], evaluate(choice).error_band
     for at, row in enumerate(trials if len(trials) > 1 else ()):
         set_to = "  ".join(f"{name}={value}" for name, value in row.items() if value is not None)
         lines.append(f"{'tried' if at else 'best'}  {set_to}")
     unit = "node" if args.pools is None else "group"
     lines += [
-        f"a {unit}: {load.message}; nearest its limit: {nearest}; most time goes to {point.binds}",
+        f"a {unit}: {load.message}; nearest its limit: {nearest}; most of the time: {point.binds}",
         *engine_lines,
         *_lines(point.report),
         f"{point.tokens_per_s_per_device:,.4g} output tokens/s per device",

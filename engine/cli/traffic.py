@@ -132,7 +132,7 @@ def _engine(serving: Serving, scenario: Scenario) -> tuple[dict[str, Any], list[
     """The engine of a language model in a queue, as data and in words; of another network nothing."""
     if serving.arrangement != "whole" or not is_decoder(scenario):
         return {}, []
-    return engine_answer("vllm", serving.max_seqs)
+    return engine_answer(None, scenario, serving.max_seqs(scenario))
 
 
 def capacity(args: argparse.Namespace) -> Answer:

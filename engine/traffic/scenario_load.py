@@ -26,6 +26,7 @@ from engine.resolve.bind import bind
 from engine.resolve.bound import Bound
 from engine.scenario import Scenario
 from engine.scenario.overrides import apply
+from engine.traffic.engines.scheduler import NO_BATCHING
 from engine.traffic.plan import CapacityPlan, NodeFacts
 from engine.traffic.policies import Policy, TandemQueue, single
 from engine.traffic.service import Service, TrafficError, whole
@@ -50,6 +51,19 @@ def priced(scenario: Scenario, catalog: Catalog | None = None) -> tuple[Bound, P
 def is_decoder(scenario: Scenario) -> bool:
     """Whether the workload makes tokens one after the other."""
     return priced(scenario)[0].graph.causal
+
+
+def in_turn(scenario: Scenario) -> str:
+    """Why requests follow one another on the scenario's machine, a clause; empty where they need not."""
+    return priced(scenario)[0].family.in_turn
+
+
+def usual_policy(scenario: Scenario, max_seqs: int | None = None) -> str:
+    """Name of the policy that serves a decoder where none is asked for.
+
+    vLLM's; no batching where the machine has none in its document and no more sequences at once are asked for.
+    """
+    return NO_BATCHING if in_turn(scenario) and (max_seqs or 1) == 1 else "vllm"
 
 
 def inferences_of(scenario: Scenario, request: str = "batch") -> int:

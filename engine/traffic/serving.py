@@ -11,7 +11,7 @@ from engine.traffic.engines.pass_times import decoder_of
 from engine.traffic.engines.scheduler import POLICIES
 from engine.traffic.plan import CapacityPlan, Demand, FailureDomain, SiteFacts, capacity_plan
 from engine.traffic.policies import DecoderServer, DynamicBatching, NoBatching, Policy, TandemQueue
-from engine.traffic.scenario_load import inferences_of, is_decoder, ladder, load_of, node_facts
+from engine.traffic.scenario_load import inferences_of, is_decoder, ladder, load_of, node_facts, usual_policy
 from engine.traffic.service import TrafficError, positive, whole
 from engine.traffic.sizes import Fixed, Sizes
 from engine.traffic.sla import Headline, Sla, max_qps
@@ -27,8 +27,8 @@ class Serving:
         ``whole`` (one station), ``stages`` (each with its queue), ``pool`` (copies behind the network) or ``packets``
         (a NIC that forwards all and looks at some); see `engine.traffic.arrangements`.
     max_batch, timeout_s : int, float
-        Requests launched together, and how long the oldest waits for more [s]. A decoder's requests are sequences of
-        vLLM's engine, of which so many run at once. None: of sequences as many as that engine takes, of items the
+        Requests launched together, and how long the oldest waits for more [s]. A decoder's requests are sequences, of
+        which so many run at once. None: of sequences as many as the machine's `usual_policy` takes, of items the
         scenario's batch, of whole batches one.
     places : int or None
         Waiting places; who finds them taken is turned away. None: no limit.
@@ -74,10 +74,9 @@ class Serving:
         if self.buckets > 1 and (self.sizes is None or self.max_batch in (None, 1)):
             raise TrafficError(f"buckets is {self.buckets}; without batches or sizes that differ it must be 1")
 
-    @property
-    def max_seqs(self) -> int:
+    def max_seqs(self, scenario: Scenario) -> int:
         """Sequences of a decoder that run at once, at most. [-]"""
-        return POLICIES["vllm"].max_seqs if self.max_batch is None else self.max_batch
+        return self.max_batch or POLICIES[usual_policy(scenario)].max_seqs
 
     def of(self, scenario: Scenario) -> tuple[TandemQueue | DecoderServer, Sizes, Sizes]:
         """The system to simulate, and the sizes and outputs of its requests.
@@ -95,13 +94,14 @@ class Serving:
                 raise TrafficError("arrangement is 'packets'; its requests are packets, alike and one at a time")
             return *packets(scenario, self.share, self.places), Fixed(1)
         if self.arrangement == "whole" and is_decoder(scenario):
-            if self.max_seqs > 1 or varied or self.stream:
+            max_seqs = self.max_seqs(scenario)
+            if max_seqs > 1 or varied or self.stream:
                 if self.buckets > 1 or self.timeout_s > 0.0 or self.sizes_are != "inputs":
                     raise TrafficError(
                         "a decoder's requests have inputs and outputs, and batch without buckets or waits"
                     )
                 longest = inputs.largest + outputs.largest
-                return decoder_of(scenario, self.max_seqs, longest, self.places), inputs, outputs
+                return decoder_of(scenario, max_seqs, longest, self.places), inputs, outputs
         elif self.outputs is not None:
             raise TrafficError(f"outputs are given; {scenario.workload!r} makes no tokens one by one")
         grid = None if self.sizes is None else ladder(self.sizes.largest)

@@ -119,8 +119,8 @@ def load_address(answer: Answer, row: Row) -> dict[str, str]:
         assert isinstance(load, ClosedLoop)
         query |= {"load": "closed", "clients": str(load.clients), "ramp": repr(load.ramp_s)}
         query |= {"users": str(question.users)} if question.users is not None else {}
-    if row.load is not None and (seats := scheduler_of(best).max_seqs) > POLICIES["vllm"].max_seqs:
-        query["max-seqs"] = str(seats)
+    if row.load is not None and (rules := scheduler_of(best)) not in POLICIES.values():
+        query["max-seqs"] = str(rules.max_seqs)
     return query
 
 

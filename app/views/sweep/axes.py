@@ -22,7 +22,7 @@ from engine.scenario.fields import FIELDS, Field
 from engine.scenario.fields import field as field_of
 from engine.traffic.engines.scheduler import POLICIES
 from engine.traffic.engines.serving_sweep import HEAD
-from engine.traffic.scenario_load import is_decoder
+from engine.traffic.scenario_load import in_turn, is_decoder, usual_policy
 from hardware_specs.catalog import default_catalog
 from hardware_specs.quantity import SpecError, parse
 from model_zoo.catalog import default_zoo
@@ -178,7 +178,8 @@ def _levers(scenario: Scenario) -> list[Candidate]:
     """Levers of a language model's serving engine, which stand on the Load page too."""
     if not is_decoder(scenario):
         return []
-    usual = {"clients": min(scenario.batch, _CLIENTS[-1]), "policy": "vllm"} | vars(POLICIES["vllm"])
+    policy = usual_policy(scenario)
+    usual = {"clients": min(scenario.batch, _CLIENTS[-1]), "policy": policy} | vars(POLICIES[policy])
     values: dict[str, tuple[Any, ...]] = dict.fromkeys(LEVERS, _ON_OFF) | {
         "clients": _CLIENTS,
         "policy": tuple(POLICIES),
@@ -217,7 +218,8 @@ def usual_levers(scenario: Scenario) -> dict[str, Values]:
     devices = [count for count in by_path["devices"].options if count.bit_count() == 1] if "devices" in by_path else []
     tensor = ("tensor",) if "scheme" in by_path and "tensor" in by_path["scheme"].options else ()
     space: dict[str, tuple[Any, ...]] = {"scheme": tensor, "devices": tuple(devices) if tensor else ()}
-    space |= {f"{HEAD}clients": _CLIENTS[:9], f"{HEAD}budget": (512, 2048, 8192), f"{HEAD}max_seqs": (32, 128, 512)}
+    space |= {f"{HEAD}clients": _CLIENTS[:9], f"{HEAD}budget": (512, 2048, 8192)}
+    space[f"{HEAD}max_seqs"] = () if in_turn(scenario) else (32, 128, 512)
     return {path: values for path, values in space.items() if values}
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from engine.scenario.token import brief
 from engine.traffic.engines.priority import Shares, check
@@ -109,12 +110,27 @@ class Scheduler:
         return max(1, min(self.max_seqs, fit))
 
 
+NO_BATCHING = "no-batching"
 POLICIES = {
     "vllm": Scheduler(),
     "sglang": Scheduler(prefill_first=True, reserve=0.5, block=1, max_seqs=1024),
     "trtllm": Scheduler(chunked=False, reserve=1.0, block=32, max_seqs=2048),
+    NO_BATCHING: Scheduler(max_seqs=1),
 }
-"""Defaults of three engines: vLLM V1 gives blocks on demand and mixes chunks of prompts with decoding; SGLang runs
-passes of prefill first and admits by an estimate of what is still to be written (its new-token ratio falls from 0.7
-toward 0.1; the middle is assumed); TensorRT-LLM admits where a request can run to its end (GUARANTEED_NO_EVICT) and
-takes whole prompts. From their documents; each field may be set apart."""
+"""Defaults of three engines, and of a machine that serves one request at a time, first come first served. vLLM V1 gives
+blocks on demand and mixes chunks of prompts with decoding; SGLang runs passes of prefill first and admits by an
+estimate of what is still to be written (its new-token ratio falls from 0.7 toward 0.1; the middle is assumed);
+TensorRT-LLM admits where a request can run to its end (GUARANTEED_NO_EVICT) and takes whole prompts. From their
+documents; each field may be set apart."""
+
+
+def policy_of(name: str, **settings: Any) -> Scheduler:
+    """A policy with what is set apart of it. TrafficError where there is none of that name, or it can't be so."""
+    if name not in POLICIES:
+        raise TrafficError(f"policy is {brief(name)}; it must be one of {', '.join(POLICIES)}")
+    rules = replace(POLICIES[name], **settings)
+    if name == NO_BATCHING and rules.max_seqs > 1:
+        raise TrafficError(
+            f"max_seqs is {rules.max_seqs}; policy {name} serves one request at a time: give another policy"
+        )
+    return rules

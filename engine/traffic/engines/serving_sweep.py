@@ -31,7 +31,8 @@ from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.engines.operating_points import Engine, engine
 from engine.traffic.engines.pass_run import rules_of
 from engine.traffic.engines.priority import parse
-from engine.traffic.engines.scheduler import POLICIES, Scheduler
+from engine.traffic.engines.scheduler import POLICIES, Scheduler, policy_of
+from engine.traffic.scenario_load import usual_policy
 from engine.traffic.service import TrafficError
 
 HEAD = "serving."
@@ -159,9 +160,15 @@ class ServingSweep:
         """Prices every choice of one scenario's levers in closed form."""
         by_rules: dict[Scheduler, list[tuple[int, int, Scheduler]]] = {}
         choices = self.space.choices
+        try:
+            scenario = self.space.systems.scenario(system)
+            usual = usual_policy(scenario)
+        except (ScenarioError, Unsupported) as why:
+            self._refuse(why, len(choices))
+            return
         for at, choice in enumerate(choices):
             try:
-                rules = scheduler_of(choice)
+                rules = scheduler_of(choice, "vllm" if "max_seqs" in choice else usual)
             except ScenarioError as why:
                 self._refuse(why, 1)
                 continue
@@ -172,7 +179,6 @@ class ServingSweep:
         if not widest:
             return
         try:
-            scenario = self.space.systems.scenario(system)
             envelope = Scheduler(
                 budget=max(rules.budget for rules in widest), max_seqs=max(rules.max_seqs for rules in widest), block=1,
                 acceptance=widest[0].acceptance,
@@ -316,21 +322,24 @@ def varied(
             elif name in ("clients", "policy") or name not in LEVERS:
                 raise TrafficError(f"axis {path[:60]}: serving has {', '.join(list(LEVERS)[2:])} here")
             else:
-                rules = _with(rules, {name: value})
+                rules = replace(rules, **_settings({name: value}))
         yield settings, choice, rules
 
 
-def scheduler_of(choice: Mapping[str, Any]) -> Scheduler:
-    """The scheduler that levers of a point mean: its policy's, with what is set. TrafficError for what it refuses."""
+def scheduler_of(choice: Mapping[str, Any], usual: str = "vllm") -> Scheduler:
+    """The scheduler that levers of a point mean: its policy's, with what is set. TrafficError for what it refuses.
+
+    ``usual``: the policy where no lever names one.
+    """
     fields = {name: value for name, value in choice.items() if name not in ("clients", "policy")}
     clients = choice.get("clients", 1)
     if type(clients) is not int or clients < 1:
         raise TrafficError(f"serving.clients is {brief(clients)}; it must be a whole number from 1")
-    return _with(POLICIES[str(choice.get("policy", "vllm"))], fields)
+    return policy_of(str(choice.get("policy", usual)), **_settings(fields))
 
 
-def _with(rules: Scheduler, levers: Mapping[str, Any]) -> Scheduler:
-    return replace(rules, **{name: _read(name, value) for name, value in levers.items()})
+def _settings(levers: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _read(name, value) for name, value in levers.items()}
 
 
 def _read(name: str, value: Any) -> Any:

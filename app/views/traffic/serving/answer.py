@@ -18,6 +18,7 @@ from app.views.traffic.simulation import serving_simulation
 from engine.cost.report import Report
 from engine.scenario.sentences import counted
 from engine.traffic.engines.operating_points import OperatingPoint, timeline
+from engine.traffic.scenario_load import in_turn
 
 _CAPTION = 38  # height of a line of it with the gap above [px]
 _REQUESTS = {5_000: "5 k", 20_000: "20 k", 100_000: "100 k"}
@@ -90,6 +91,8 @@ def serving(report: Report, bar: DeltaGenerator) -> None:
         point = job.detail or point
     band = fmt.band(report.error_band.relative)
     how = texts.SIMULATED.format(requests=fmt.count(point.report.requests), band=band)
+    if load.scheduler.max_seqs == 1 and (why := in_turn(report.scenario)):
+        how += texts.IN_TURN.format(why=why)
     numbers(point)
     parts.beside(lambda: along(load, points, point, how), lambda: passes(point))
     simulation_controls(job, running, lambda n: serving_simulation(load, n), _REQUESTS, 20_000, 0.0)

@@ -13,10 +13,12 @@ from app.shared.widgets.choices import choose, number, parameter, switch, text_i
 from app.views.traffic.controls import arrivals, milliseconds, nice, pair, sizes
 from app.views.traffic.serving import texts
 from engine.cost.report import Report
+from engine.scenario import Scenario
 from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.engines.operating_points import LABELS
 from engine.traffic.engines.priority import parse
-from engine.traffic.engines.scheduler import POLICIES, Scheduler
+from engine.traffic.engines.scheduler import NO_BATCHING, POLICIES, Scheduler
+from engine.traffic.scenario_load import usual_policy
 from engine.traffic.serving import Serving
 
 _MAX_CLIENTS = _MAX_SEQUENCES = 4096
@@ -80,17 +82,22 @@ def _demand(report: Report) -> dict[str, Any]:
     return {"loop": ClosedLoop(clients, think, ramp, exponential=True)}
 
 
-def _scheduler(ranks: int) -> Scheduler:
+def _scheduler(scenario: Scenario) -> Scheduler:
     """The serving engine's policy, and what of it is set apart."""
-    name = choose("Scheduler", glossary.WORDS["policies"], "policy", help=texts.POLICY_HELP)
-    usual, older = POLICIES[name], parameter("together")
+    older = parameter("together")
+    batches = (parameter("max-seqs") or older or "1") != "1"
+    default = "vllm" if batches else usual_policy(scenario)
+    name = choose("Scheduler", glossary.WORDS["policies"], "policy", default, help=texts.POLICY_HELP)
+    usual = POLICIES[name]
     seats = int(older) if older.isdecimal() and 0 < int(older[:5]) <= _MAX_SEQUENCES else usual.max_seqs
     with st.expander("Scheduler settings", key="open.scheduler"):
         budget = _count("Token budget", usual.budget, _MAX_TOKENS, "budget", name, help=texts.BUDGET_HELP)
         chunk = choose(
             "Chunked prefill", texts.CHUNKED, "chunk", "on" if usual.chunked else "off", help=texts.CHUNK_HELP
         )
-        max_seqs = _count("Max sequences", seats, _MAX_SEQUENCES, "max-seqs", name, help=texts.MAX_SEQS_HELP)
+        max_seqs = 1
+        if name != NO_BATCHING:
+            max_seqs = _count("Max sequences", seats, _MAX_SEQUENCES, "max-seqs", name, help=texts.MAX_SEQS_HELP)
         block = _count("Block size (tokens)", usual.block, 65_536, "block", name)
         blocks = _count(
             "KV blocks", None, 10**9, "kv-blocks", name, placeholder=texts.ALL_BLOCKS, help=texts.BLOCKS_HELP
@@ -98,7 +105,7 @@ def _scheduler(ranks: int) -> Scheduler:
         preempt = choose("Preemption", texts.PREEMPTION, "preempt", help=texts.PREEMPT_HELP)
         hit = number("Prefix-cache hit rate (%)", 0.0, 100.0, 0.0, "prefix-hit", help=texts.PREFIX_HELP)
         wait = 0
-        if ranks > 1:
+        if (scenario.attention_dp or 1) > 1:
             wait = number(texts.BALANCE, 0, 100_000, 0, "balance-timeout", help=texts.BALANCE_HELP)
         late = switch("Asynchronous scheduling", "async", help=texts.ASYNC_HELP)
         classes = text_input("Priorities", "priority", placeholder="none", max_chars=200, help=texts.PRIORITY_HELP)
@@ -120,9 +127,8 @@ def _scheduler(ranks: int) -> Scheduler:
 def usual_load(report: Report, has_clients: bool) -> ServingLoad:
     """What the page opens with, whatever was set since: a demand is set against it."""
     limits = tuple(_usual_limits(report).items())
-    return ServingLoad(
-        Load(report.token), POLICIES["vllm"], limits, ClosedLoop(1, exponential=True) if has_clients else None
-    )
+    loop = ClosedLoop(1, exponential=True) if has_clients else None
+    return ServingLoad(Load(report.token), POLICIES[usual_policy(report.scenario)], limits, loop)
 
 
 def serving_load(report: Report) -> ServingLoad:
@@ -130,7 +136,7 @@ def serving_load(report: Report) -> ServingLoad:
     with st.sidebar:
         demand = _demand(report)
         limits = _limits(report)
-        scheduler = _scheduler(report.scenario.attention_dp or 1)
+        scheduler = _scheduler(report.scenario)
         level = {name: demand.pop(name) for name in ("loop", "qps") if name in demand}
         rules = Serving(max_batch=1, **sizes(report, False, "trace" in demand, "batch"))
         return ServingLoad(Load(report.token, rules, **demand), scheduler, limits, **level)

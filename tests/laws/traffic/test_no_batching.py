@@ -1,0 +1,64 @@
+"""A machine whose requests follow one another serves them one at a time, at every door."""
+
+import json
+
+import pytest
+
+from app.views.traffic.serving.controls import usual_load
+from engine import default_scenario, evaluate
+from engine.choose import choose
+from engine.choose.simulation import scheduler_of
+from engine.cli.main import main
+from engine.devices import FAMILIES, family
+from engine.scenario import encode
+from engine.traffic.engines.calendar import ClosedLoop
+from engine.traffic.engines.operating_points import engine
+from engine.traffic.engines.scheduler import POLICIES, policy_of
+from engine.traffic.engines.serving_sweep import serving_sweep
+from engine.traffic.scenario_load import usual_policy
+from engine.traffic.service import TrafficError
+
+DFX = default_scenario("dfx-u280", "gpt2-345m", inputs=32, outputs=32)
+ALONE = {"policy": "no-batching", "max_seqs": 1}
+
+
+def said(capsys: pytest.CaptureFixture[str], *argv: str) -> dict:
+    assert main([*argv, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_what_follows_one_another_is_known_of_the_family() -> None:
+    assert {kind for kind in FAMILIES if family(kind).in_turn} == {"dfx", "npu"}
+    assert usual_policy(DFX) == "no-batching"
+    assert usual_policy(DFX, 8) == usual_policy(default_scenario("h100-sxm", "gpt2-345m")) == "vllm"
+
+
+def test_every_door_serves_one_request_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+    report, token = evaluate(DFX), encode(DFX)
+    for load in (("--clients", "4"), ("--qps", "0.5")):
+        assert said(capsys, "simulate", token, *load)["engine"] == ALONE
+    for sla in ("ttft:p99=10s", "latency:p99=10s"):
+        assert said(capsys, "capacity", token, "--demand", "1", "--sla", sla)["engine"] == ALONE
+    assert usual_load(report, True).scheduler == POLICIES["no-batching"]
+    best = choose({"workload": "gpt2-345m", "systems": ["dfx-u280"], "users": 8}).rows[0].best
+    assert best is not None
+    assert scheduler_of(best) == POLICIES["no-batching"]
+    (rows,) = [list(serving_sweep({"scenario": token, "axes": {"serving.clients": [4]}}).rows())]
+    assert rows[0]["tpot_s"] == pytest.approx(report.tpot_s, rel=0.01)
+
+
+def test_a_token_s_time_does_not_depend_on_who_waits() -> None:
+    report, rules = evaluate(DFX), POLICIES[usual_policy(DFX)]
+    for clients in (1, 8):
+        point = engine(DFX, rules, {}).at(ClosedLoop(clients)).report
+        assert point.tpot.mean.value == pytest.approx(report.tpot_s, rel=1e-3)
+        assert point.requests_per_s == pytest.approx(1.0 / report.latency_s, rel=1e-3)
+
+
+def test_another_policy_is_an_option_and_a_contradiction_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("simulate", encode(DFX), "--clients", "4")
+    assert said(capsys, *asked, "--max-seqs", "8")["engine"] == {"policy": "vllm", "max_seqs": 8}
+    assert said(capsys, *asked, "--policy", "vllm")["engine"]["max_seqs"] == POLICIES["vllm"].max_seqs
+    with pytest.raises(TrafficError, match="max_seqs is 8; policy no-batching serves one request at a time"):
+        policy_of("no-batching", max_seqs=8)
+    assert main([*asked, "--policy", "no-batching", "--max-seqs", "8"]) == 2
