@@ -25,9 +25,10 @@ $(VENV)/.bench: $(VENV)/.dev
 	@touch $@
 
 # one thread for BLAS: the app has its own pool, and two of BLAS's spin beside it (66 s of wall for 11 s of work)
-# it is served again where it dies of a signal
+# it is served again where it dies of a signal; what other pages would compile is compiled meanwhile, where nobody waits
 run: $(VENV)/.runtime
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m app.server.supervise --server.port $(PORT) --server.address $(HOST)
+	@export OPENBLAS_NUM_THREADS=1; nice -n 19 $(BIN)/python -m engine.cli.warm & trap "kill $$! 2>/dev/null" EXIT INT TERM; \
+	$(BIN)/python -m app.server.supervise --server.port $(PORT) --server.address $(HOST)
 
 test: $(VENV)/.dev
 	@test -d tests/app/node_modules || npm ci --silent --prefix tests/app || echo "no axe-core: the scan of the pages is skipped"

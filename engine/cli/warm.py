@@ -1,12 +1,13 @@
 """Compile what the first visitor would wait for: ``python -m engine.cli.warm``."""
 
+import sys
 from collections import defaultdict
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from multiprocessing import get_context
+from signal import SIGTERM, signal
 
 from engine.evaluate import evaluate
-from engine.kernels.jit import compile_always
+from engine.kernels.jit import compile_always, pool_size
 from engine.resolve.bind import named
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario
@@ -46,11 +47,12 @@ def warm() -> None:
     families: dict[str, list[Scenario]] = defaultdict(list)
     for preset in PRESETS.values():
         families[named(preset.scenario).device.kind].append(preset.scenario)
-    with ProcessPoolExecutor(mp_context=get_context("spawn"), initializer=compile_always) as pool:
-        list(pool.map(_reports, families.values()))
-        for job in [pool.submit(_sweeps), pool.submit(_loads)]:  # served by what reports compiled
-            job.result()
+    with get_context("spawn").Pool(min(len(families), pool_size()), compile_always) as pool:
+        pool.map(_reports, families.values(), chunksize=1)
+        for job in [pool.apply_async(_sweeps), pool.apply_async(_loads)]:  # served by what reports compiled
+            job.get()
 
 
 if __name__ == "__main__":
+    signal(SIGTERM, lambda *_: sys.exit(143))  # ends its processes too
     warm()
