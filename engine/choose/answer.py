@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from math import floor, inf, log, log10
+from math import inf, log
 from typing import Any
 
 from engine.choose.candidates import Row, candidates
@@ -14,7 +14,7 @@ from engine.evaluate import evaluate
 from engine.resolve.check import fixed_lengths
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.configuration import configuration
-from engine.scenario.sentences import amount
+from engine.scenario.sentences import amount, usd
 from hardware_specs.catalog import Catalog, default_catalog
 from model_zoo.catalog import Zoo, default_zoo
 
@@ -240,12 +240,6 @@ def _cost_unit(unit: str) -> str:
     return f"output {unit}" if unit == "token" else unit
 
 
-def _usd(value: float) -> str:
-    if value >= 1:
-        return f"${amount(value, '').strip()}"
-    return f"${value:.{2 - floor(log10(value))}f}" if value else "$0"
-
-
 def _sentence(question: Question, rows: Sequence[Row], workload: str, unit: str, money: str) -> str:
     """The answer in one sentence."""
     able = [row for row in rows if row.best is not None]
@@ -270,7 +264,7 @@ def _sentence(question: Question, rows: Sequence[Row], workload: str, unit: str,
         if len(able) > 1:
             claim = f"fastest per device of the {len(able)} systems that meet your limits, none with a price"
         return f"{head}: {claim}; {times}, {pace}."
-    cost = _usd(getattr(best, money)) + (
+    cost = usd(getattr(best, money)) + (
         " per hour" if money == "total_usd_per_hour" else f" per million {_cost_unit(unit)}s"
     )
     ranking = [r for r in able if r.rank is not None]

@@ -16,7 +16,7 @@ from engine.published import summary, validate
 from engine.published.nearest import data_of, nearest, row_of
 from engine.published.other_sources import compare
 from engine.scenario.files import beside, writable
-from engine.scenario.sentences import amount, percent
+from engine.scenario.sentences import amount, percent, usd
 
 
 def report_of(args: argparse.Namespace) -> Answer | None:
@@ -44,9 +44,9 @@ def _lines(report: Any) -> Iterator[str]:
     yield f"throughput  {amount(report.throughput_per_s, report.unit + '/s')}"
     yield f"power       {amount(report.power_w, 'W') if report.power_w is not None else 'not published'}"
     for name in ("input", "output"):  # of a decoder whose power is published
-        joules, usd = getattr(report, f"energy_per_{name}_token_j"), getattr(report, f"usd_per_million_{name}")
+        joules, price = getattr(report, f"energy_per_{name}_token_j"), getattr(report, f"usd_per_million_{name}")
         if joules is not None:
-            yield f"{name:6} token {amount(joules, 'J')}" + ("" if usd is None else f", ${usd:,.3g} per million")
+            yield f"{name:6} token {amount(joules, 'J')}" + ("" if price is None else f", {usd(price)} per million")
     yield f"capex       {f'${report.capex_usd:,.0f}' if report.capex_usd is not None else report.unpriced}"
     yield from [f"contains    {report.price_of}"] if report.price_of else []
     yield f"error band  {told(report.error_band)}"

@@ -27,6 +27,13 @@ def amount(value: float, unit: str) -> str:
     return f"0 {unit}" if value == 0 else f"{digits(value / 1e-15)} f{unit}"
 
 
+def usd(value: float) -> str:
+    """A price of three digits: ``$3.90``, ``$0.00825``, ``$31.2 k``."""
+    if value >= 1:
+        return f"${amount(value, '').strip()}"
+    return f"${value:.{2 - math.floor(math.log10(value))}f}" if value else "$0"
+
+
 def counted(count: float, noun: str) -> str:
     """A whole number of things: ``counted(1, "system")`` is ``1 system``, of 1,024 ``1,024 systems``."""
     ending = "" if count == 1 else "es" if noun.endswith("s") else "s"

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -167,3 +168,8 @@ def test_one_of_a_thing_is_said_in_the_singular(capsys: pytest.CaptureFixture[st
 
 def test_an_id_of_a_preset_alone_is_answered_with_the_preset(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "evaluate", "dfx-1.5b")[2].endswith("file is allowed; nearest: preset:dfx-1.5b\n")
+
+
+def test_a_price_has_three_digits_with_their_zeros(capsys: pytest.CaptureFixture[str]) -> None:
+    prices = re.findall(r"token .*, \$(\S+) per million", run(capsys, "evaluate", "preset:dfx-1.5b")[1])
+    assert [len(price.replace(".", "").lstrip("0")) for price in prices] == [3, 3]
