@@ -15,9 +15,11 @@ from urllib.parse import quote
 
 import pandas as pd
 
+from engine.scenario import sentences
 from engine.scenario.files import inert
 from engine.scenario.sentences import PREFIXES
 
+counted = sentences.counted
 UNKNOWN = "—"
 MINUS = "−"
 _WHOLE = ("B", "FLOP", "FLOP/B", "OP", "OP/B", "$")  # units that are never divided further: 0.25 B, not 250 mB

@@ -19,7 +19,6 @@ from engine.scenario import Scenario
 from engine.scenario.configuration import partition
 from engine.scenario.fields import FIELDS, Field, field
 from engine.scenario.formats import BITS, LABELS
-from engine.scenario.sentences import counted
 from entries.files import read_plain
 from model_zoo.catalog import default_zoo
 
@@ -121,7 +120,7 @@ def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
     parts.append(format_label(scenario.precision))
     if scenario.layers:
         formats = " or ".join(sorted({format_label(format) for format in scenario.layers.values()}))
-        parts.append(f"{counted(len(scenario.layers), 'layer')} in {formats}")
+        parts.append(f"{fmt.counted(len(scenario.layers), 'layer')} in {formats}")
     unset = (f for f in FIELDS if f.kind in ("choice", "tile") and f.none is not None and f.column)
     parts += [f"{in_text(f.label)} {_value_text(f, scenario)}" for f in unset if getattr(scenario, f.path)]
     parts.append(_value_text(field("scheme"), scenario))

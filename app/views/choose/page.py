@@ -12,7 +12,6 @@ from app.views.choose import charts, tables, texts
 from app.views.choose.controls import PageQuestion, ask, controls, questions
 from engine.choose import Answer, Row, choose
 from engine.scenario import ScenarioError
-from engine.scenario.sentences import counted
 
 _ROWS = 11  # shown before the table scrolls
 
@@ -166,8 +165,8 @@ def show() -> None:
         texts.METHOD_CAPTION.format(
             workload=answer.workload,
             request=tables.request(answer),
-            tried=counted(answer.designs, "design"),
-            systems=counted(len(answer.rows), "system"),
+            tried=fmt.counted(answer.designs, "design"),
+            systems=fmt.counted(len(answer.rows), "system"),
             seconds=fmt.seconds(answer.seconds),
         )
     )

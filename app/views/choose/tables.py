@@ -11,7 +11,6 @@ from app.shared import glossary, link
 from app.views.choose import texts
 from engine.choose import Answer, Row
 from engine.choose.simulation import load_of, scheduler_of
-from engine.scenario.sentences import counted
 from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.engines.scheduler import POLICIES
 from model_zoo.catalog import default_zoo
@@ -81,7 +80,7 @@ def request(answer: Answer) -> str:
     if graph.causal:
         return texts.LENGTHS.format(inputs=f"{s.inputs:,}", outputs=f"{s.outputs:,}")
     count = s.inputs if graph.items else 1
-    return counted(count, answer.unit)
+    return fmt.counted(count, answer.unit)
 
 
 def times(answer: Answer, row: Row) -> list[str]:
@@ -93,7 +92,7 @@ def times(answer: Answer, row: Row) -> list[str]:
     if (load := row.load) is not None:
         first, per_token, whole = map(fmt.seconds, (load.ttft_s, load.tpot_s, load.e2e_s))
         rate = answer.question.qps and fmt.si(answer.question.qps / best.instances, "QPS")
-        level = rate or counted(best.clients, "client")
+        level = rate or fmt.counted(best.clients, "client")
         lines = [texts.SIMULATED.format(load=level, ttft=first, tpot=per_token, latency=whole)]
         if best.scenario.batch > 1:
             first, per_token, whole = (fmt.seconds(value) for value in (report.ttft_s, report.tpot_s, report.latency_s))

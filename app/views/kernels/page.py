@@ -17,7 +17,6 @@ from engine.lab.host.measure import KERNELS, Bounds
 from engine.lab.host.measure.jobs import KernelShown, kernel
 from engine.lab.probe import MeasuredRoofline
 from engine.scenario.fields import field
-from engine.scenario.sentences import counted
 
 _BOUNDS = Bounds(bytes=5e8, flops=2e10, seconds=1.5)  # one reader's share of a server that others use too
 _REPEATS = 15
@@ -69,7 +68,7 @@ def headline(result: KernelShown) -> None:
     entry = KERNELS[run.kernel]
     shape = " × ".join(f"{extent:,}" for extent in run.shape)
     sentence = f"**{fmt.seconds(run.time.median)}** for a {entry.title.lower()} of {shape}"
-    sentence += f" in {glossary.format_label(run.precision)} on {counted(run.threads, 'thread')}"
+    sentence += f" in {glossary.format_label(run.precision)} on {fmt.counted(run.threads, 'thread')}"
     if run.roof_share is not None:
         sentence += texts.OF_ROOFS.format(roof_share=fmt.percent(run.roof_share))
     if model_s is not None:

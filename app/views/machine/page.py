@@ -13,13 +13,12 @@ from engine.cost.report import Report
 from engine.resolve.bind import named
 from engine.resolve.bound import Bound
 from engine.scenario import ScenarioError
-from engine.scenario.sentences import counted
 
 
 def _levels(bound: Bound, report: Report | None) -> None:
     """Memory levels, with the bytes at each."""
     frame = facts.memory(bound, report)
-    answer = glossary.answer_fits(report) if report is not None else counted(len(frame), "level")
+    answer = glossary.answer_fits(report) if report is not None else fmt.counted(len(frame), "level")
     fig = charts.fits(report.memory, parts.dark()) if report is not None and report.memory else None
     with parts.card("Memory levels", answer, fig, "machine.fits", stretch=False):
         right = st.column_config.TextColumn(alignment="right")
@@ -50,9 +49,8 @@ def _spec_table(title: str, frame: pd.DataFrame) -> None:
 def _links(bound: Bound, report: Report | None) -> None:
     """Wires, and what a request sends over them."""
     frame = facts.links(bound, report)
-    with parts.card(
-        "Links", glossary.answer_links(report) if report is not None and report.links else counted(len(frame), "kind")
-    ):
+    answer = glossary.answer_links(report) if report is not None and report.links else fmt.counted(len(frame), "kind")
+    with parts.card("Links", answer):
         right = dict.fromkeys(
             ("Bandwidth", "Latency", "Per request", "Busy"), st.column_config.TextColumn(alignment="right")
         )

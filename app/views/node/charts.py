@@ -13,7 +13,6 @@ from engine.analyses.node.at_work import LinkLoad
 from engine.cost.report import Report
 from engine.cost.rows import LinkRow
 from engine.resolve.bind import bind
-from engine.scenario.sentences import counted
 
 _WIDTHS = (1.5, 9.0)  # px of an idle and of a saturated link
 
@@ -98,7 +97,7 @@ def waits(curve: Sequence[tuple[int, float]], now: int, dark: bool) -> Figure:
     """95th percentile from request to answer along the number of clients; a line marks the number chosen."""
     scale = fmt.scale([seconds for _, seconds in curve], "s")
     ys = [scale(seconds) for _, seconds in curve]
-    says = [hover(counted(count, "client"), fmt.seconds(seconds)) for count, seconds in curve]
+    says = [hover(fmt.counted(count, "client"), fmt.seconds(seconds)) for count, seconds in curve]
     data = [line([count for count, _ in curve], ys, INK[dark], says, size=6)]
     last = curve[-1][0]
     if now <= last:

@@ -10,7 +10,6 @@ from app.shared.widgets.choices import number
 from app.views.node import charts, texts
 from engine.analyses.microservice import Client, Microservice, microservice, waits
 from engine.cost.report import Report
-from engine.scenario.sentences import counted
 
 
 def _figures(service: Microservice) -> None:
@@ -18,7 +17,7 @@ def _figures(service: Microservice) -> None:
     wait = texts.NO_END if service.p95_s is None else f"p95 {fmt.seconds(service.p95_s)}"
     with st.grid(4, min_column_width=150):
         for label, value, below, help in (
-            ("Pool, requests/s", fmt.si(service.pool_qps), counted(service.instances, "instance"), None),
+            ("Pool, requests/s", fmt.si(service.pool_qps), fmt.counted(service.instances, "instance"), None),
             ("One client, requests/s", fmt.si(service.client_qps), busy, None),
             (
                 "Clients per instance",

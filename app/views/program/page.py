@@ -14,7 +14,6 @@ from engine.analyses.machine import Listing, Values, execute, mnemonics, program
 from engine.analyses.machine import listing as listing_of
 from engine.devices.common.instruction_set import PARTS, Row
 from engine.scenario import Scenario, ScenarioError, encode
-from engine.scenario.sentences import counted
 from entries.schema import InputError
 
 _PRESETS = ("brainwave-gru", "dfx-1.5b")
@@ -95,7 +94,7 @@ def rows(listing: Listing) -> None:
             "Hazard": [row.hazard for row in listing.rows],
         }
     )
-    answer = texts.LISTING_ANSWER.format(count=counted(len(listing.rows), "instruction"), waits=fmt.count(waits))
+    answer = texts.LISTING_ANSWER.format(count=fmt.counted(len(listing.rows), "instruction"), waits=fmt.count(waits))
     with parts.card("Listing", texts.LISTING.format(said=answer), stretch=False):
         width = parts.wide_enough(frame["Unit"])
         parts.table(frame, {"Unit": st.column_config.TextColumn(width=width)}, tall=360)

@@ -20,7 +20,6 @@ from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import named
 from engine.scenario import Scenario, ScenarioError, encode
-from engine.scenario.sentences import counted
 from entries.schema import InputError
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
@@ -262,7 +261,7 @@ def depth_first(scenario: Scenario, report: Report) -> None:
     answer = texts.DEPTH_FIRST_ANSWER.format(
         speedup=fmt.times(comparison.speedup), depth=fmt.si(comparison.depth_bytes, "B")
     )
-    answer += f"{fmt.si(comparison.breadth_bytes, 'B')} by {counted(len(comparison.chains), 'chain')}"
+    answer += f"{fmt.si(comparison.breadth_bytes, 'B')} by {fmt.counted(len(comparison.chains), 'chain')}"
     fig = charts.chains(comparison, scenario.batch, parts.dark())
     with parts.card("Depth-first (fused-tile) execution", answer, fig, "chains"):
         parts.evidence(report.error_band)

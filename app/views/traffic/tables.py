@@ -14,7 +14,6 @@ from app.shared.report_tables import Files, stamp
 from app.views.traffic import texts
 from app.views.traffic.simulation import SimulationJob
 from engine.cost.report import Report
-from engine.scenario.sentences import counted
 from engine.traffic import Capacity, CapacityPlan, Headline, RequestTimeline, Sla, TrafficError, capacity_plan
 from engine.traffic.engines.operating_points import Carried
 from engine.traffic.plan import DOMAINS
@@ -191,7 +190,7 @@ def columns(plans: Sequence[CapacityPlan], noun: str) -> dict[str, list[Any]]:
 def plan_said(plan: CapacityPlan, devices: int, noun: str) -> str:
     """A plan in a few numbers, of nodes with so many devices each."""
     text = f"{plan.nodes * devices:,} devices in " if devices > 1 else ""
-    text += f"{counted(plan.nodes, 'node')} in {counted(plan.racks, 'rack')}, {fmt.si(plan.peak_w, 'W')}"
+    text += f"{fmt.counted(plan.nodes, 'node')} in {fmt.counted(plan.racks, 'rack')}, {fmt.si(plan.peak_w, 'W')}"
     if plan.capex_usd is None or plan.usd_per_million is None:
         return text
     return f"{text}, {fmt.usd(plan.capex_usd)}, {fmt.usd(plan.usd_per_million)} per million {noun}s"

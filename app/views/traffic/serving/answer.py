@@ -16,7 +16,6 @@ from app.views.traffic.serving import charts, tables, texts
 from app.views.traffic.serving.controls import serving_load, usual_load
 from app.views.traffic.simulation import serving_simulation
 from engine.cost.report import Report
-from engine.scenario.sentences import counted
 from engine.traffic.engines.operating_points import OperatingPoint, timeline
 from engine.traffic.scenario_load import in_turn
 
@@ -42,8 +41,8 @@ def along(load: ServingLoad, points: Sequence[OperatingPoint], now: OperatingPoi
 def passes(point: OperatingPoint) -> None:
     """The passes of the run in time."""
     report = point.report
-    answer = f"{counted(report.passes, 'pass')} in {fmt.seconds(report.duration_s)}, "
-    answer += counted(report.preemptions, "preemption")
+    answer = f"{fmt.counted(report.passes, 'pass')} in {fmt.seconds(report.duration_s)}, "
+    answer += fmt.counted(report.preemptions, "preemption")
     with parts.card("Timeline of passes", answer, charts.passes(timeline(report), point, parts.dark()), "t.passes"):
         st.caption(texts.PASSES_CAPTION)
 
@@ -96,6 +95,6 @@ def serving(report: Report, bar: DeltaGenerator) -> None:
     numbers(point)
     parts.beside(lambda: along(load, points, point, how), lambda: passes(point))
     simulation_controls(job, running, lambda n: serving_simulation(load, n), _REQUESTS, 20_000, 0.0)
-    peak = counted(round(where.peak_qps), "user") if load.loop else tables.level(load, where.peak_qps)
+    peak = fmt.counted(round(where.peak_qps), "user") if load.loop else tables.level(load, where.peak_qps)
     capacity_card(frame, nodes, notes, peak, texts.PLAN_CAPTION)
     parts.beside(lambda: latencies(point), lambda: binding(point))

@@ -10,7 +10,6 @@ from app.shared.load import ServingLoad
 from app.shared.report_tables import stamp
 from app.views.traffic.serving import texts
 from engine.cost.report import Report
-from engine.scenario.sentences import counted
 from engine.traffic.engines.calendar import ClosedLoop, Figures
 from engine.traffic.engines.operating_points import LABELS, Carried, OperatingPoint
 
@@ -21,7 +20,7 @@ def level(load: ServingLoad, value: float) -> str:
     """A load in words: `64 clients`, `3.20 requests/s`."""
     if load.loop is None:
         return fmt.si(value, "requests/s")
-    return counted(value, "client")
+    return fmt.counted(value, "client")
 
 
 def limits(load: ServingLoad) -> str:
