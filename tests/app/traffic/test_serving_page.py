@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from dataclasses import replace
 
 import pytest
@@ -220,6 +221,13 @@ def test_figures_are_what_plotly_takes_and_hold_the_numbers(dark: bool) -> None:
     crosses = [trace for trace in passes.data if trace.type == "scatter"]
     assert bool(crosses) == (point.report.preemptions > 0)
     assert sum(valid(charts.binds(point, dark, 180)).data[-1].x) == pytest.approx(100.0)
+
+
+def test_each_thing_that_holds_requests_up_is_a_clause_with_its_share() -> None:
+    """Time does not go to max sequences, nor to no requests."""
+    assert texts.HELD_UP.keys() == texts.SHARES.keys()
+    text = tables.verdict(served(8), loads.serving_capacity(served(8)))
+    assert re.search(r"; there, [a-zA-Z ]+ (take|takes|wait for [a-zA-Z ]+|has no request) \d+% of the time\.$", text)
 
 
 def test_first_wave_and_steady_state_stand_apart() -> None:

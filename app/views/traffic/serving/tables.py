@@ -33,13 +33,13 @@ def verdict(load: ServingLoad, max_load: Carried) -> str:
     if max_load.point is None or max_load.level is None:
         reason = max_load.message.partition(": ")[2]
         return texts.NONE.format(limits=limits(load), said=fmt.plain(reason))
+    binds = max_load.point.binds
     return texts.MOST.format(
         level=level(load, max_load.level),
         limits=limits(load),
         rate=fmt.si(max_load.qps, "requests/s"),
         tokens=fmt.si(max_load.point.report.output_tokens_per_s, "tok/s"),
-        share=fmt.percent(max_load.point.shares[max_load.point.binds]),
-        binds=max_load.point.binds,
+        binds=texts.HELD_UP[binds].format(share=fmt.percent(max_load.point.shares[binds])),
     )
 
 
