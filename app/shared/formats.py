@@ -200,10 +200,7 @@ def usd(value: float | None) -> str:
     """`$31.1 k`, `$0.120`."""
     if not _finite(value):
         return UNKNOWN
-    if value == 0:
-        return "$0"
-    text = si(abs(value)) if abs(value) >= 1 else digits3(abs(value))
-    return (MINUS if value < 0 else "") + "$" + text
+    return (MINUS if value < 0 else "") + sentences.usd(abs(value))
 
 
 def work(format: str) -> str:

@@ -29,9 +29,10 @@ def amount(value: float, unit: str) -> str:
 
 def usd(value: float) -> str:
     """A price of three digits: ``$3.90``, ``$0.00825``, ``$31.2 k``."""
-    if value >= 1:
-        return f"${amount(value, '').strip()}"
-    return f"${value:.{2 - math.floor(math.log10(value))}f}" if value else "$0"
+    size = float(f"{value:.3g}")
+    if size >= 1:
+        return f"${amount(size, '').strip()}"
+    return f"${size:.{2 - math.floor(math.log10(size))}f}" if size else "$0"
 
 
 def counted(count: float, noun: str) -> str:

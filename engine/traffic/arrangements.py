@@ -64,11 +64,6 @@ def wires(plan: Plan, times: Schedule) -> list[tuple[str, str, float, float]]:
     return list(result.values())
 
 
-def _later(policy: Policy) -> Policy:
-    """What stations behind the first do: they take together whatever of it waits, and wait for nobody."""
-    return PLAIN if policy.max_batch == 1 else DynamicBatching(policy.max_batch, 0.0)
-
-
 def stages(
     scenario: Scenario, policy: Policy = PLAIN, sizes: Sequence[int] | None = None, sizes_are: str = "inputs"
 ) -> TandemQueue:
@@ -93,11 +88,12 @@ def stages(
     kinds = {stage.device.id for stage in plan.stages}
     copies = plan.replicas * scenario.streams
     row = []
+    later = PLAIN if policy.max_batch == 1 else DynamicBatching(policy.max_batch, 0.0)  # takes what waits
     for at, stage in enumerate(plan.stages):
         seconds = [[t.priced[at].time_s for _, t in points_of_count] for points_of_count in points]
         service = Service.from_points(counts, seconds, servers=copies * stage.copies, sizes=rows_are)
         name = stage.device.name if len(kinds) == len(plan.stages) else stage.name
-        row.append(Station(service, _later(policy) if at else policy, name=name))
+        row.append(Station(service, later if at else policy, name=name))
     before, behind, way_s = [], [], 0.0
     alone = [wires(*point) for point in points[0]]  # requests travel one by one
     links = [link for link, *_ in alone[0]]

@@ -199,7 +199,8 @@ def capacity_plan(
     need = demand.peak * (1.0 + headroom)
     failed = {"none": 0.0, "card": 1.0 / node.cards, "node": 1.0, "domain": node.domain, "rack": per_rack}
     lost = failed[survives] * node.group / node.weakest  # racks fill one by one: the first is full
-    nodes, bare = (node.group * _enough((need / node.qps + down) / node.group) for down in (lost, 0.0))
+    ratios = ((need / node.qps + down) / node.group for down in (lost, 0.0))
+    nodes, bare = (node.group * max(1, math.ceil(ratio * (1.0 - 1e-12))) for ratio in ratios)  # rounding forgiven
     lost = min(lost, nodes)
     racks = math.ceil(nodes / per_rack)
     use = np.asarray(demand.qps) / (nodes * node.full_qps)
@@ -233,8 +234,3 @@ def capacity_plan(
             + ("with nothing to spare" if survives == "none" else f"with one {survives} down")
         ),
     )
-
-
-def _enough(ratio: float) -> int:
-    """Least whole number that is not below ``ratio``, forgiving the last bits of a division. [-]"""
-    return max(1, math.ceil(ratio * (1.0 - 1e-12)))

@@ -85,7 +85,7 @@ def _demand(report: Report) -> dict[str, Any]:
 def _scheduler(scenario: Scenario) -> Scheduler:
     """The serving engine's policy, and what of it is set apart."""
     older = parameter("together")
-    batches = (parameter("max-seqs") or older or "1") != "1"
+    batches = (st.query_params.get("max-seqs") or older or "1") != "1"
     default = "vllm" if batches else usual_policy(scenario)
     name = choose("Scheduler", glossary.WORDS["policies"], "policy", default, help=texts.POLICY_HELP)
     usual = POLICIES[name]
