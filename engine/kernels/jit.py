@@ -250,9 +250,15 @@ _SPENT_S: defaultdict[Any, float] = defaultdict(float)  # by kernel, what Python
 
 def _is_compiled(kernel: Any) -> bool:
     """Whether a kernel is machine code, in this process or in the cache."""
-    dispatcher, file = getattr(kernel, "dispatcher", kernel), Path(inspect.getfile(kernel.py_func))
-    name = f"{file.stem}.{kernel.py_func.__name__}-*.nbi"
-    return bool(dispatcher.signatures) or (CACHE_DIR is not None and any(Path(_folder(file)).rglob(name)))
+    return bool(getattr(kernel, "dispatcher", kernel).signatures) or _is_cached(kernel.py_func)
+
+
+@cache
+def _is_cached(function: Any) -> bool:
+    """Whether the cache had a kernel's machine code when it was first asked for."""
+    file = Path(inspect.getfile(function))
+    name = f"{file.stem}.{function.__name__}-*.nbi"
+    return CACHE_DIR is not None and any(Path(_folder(file)).rglob(name))
 
 
 def for_points(kernel: Any, count: int = 1) -> Callable[..., Any]:

@@ -289,6 +289,10 @@ def _halved(x):
     return x / 2.0
 
 
+def _tripled(x):
+    return 3.0 * x
+
+
 @kernel
 def _halves(x, count):
     total = 0.0
@@ -321,6 +325,17 @@ def test_what_lies_in_the_cache_and_many_points_are_never_run_by_python(monkeypa
 
 @pytest.mark.skipif(CACHE_DIR is None or not JIT_ENABLED, reason="nothing is kept")
 def test_an_entry_of_the_cache_is_seen_before_it_is_read():
+    jit._is_cached.cache_clear()
     _halves(1.0, 3)
     assert jit._is_compiled(SimpleNamespace(py_func=_halves.py_func, signatures=()))
     assert not jit._is_compiled(SimpleNamespace(py_func=_halved.py_func, signatures=()))
+
+
+@pytest.mark.skipif(CACHE_DIR is None or not JIT_ENABLED, reason="nothing is kept")
+def test_the_cache_is_searched_once_for_a_kernel_that_it_lacks(monkeypatch):
+    asked = []
+    monkeypatch.setattr(Path, "rglob", lambda path, name: asked.append(name) or [])
+    monkeypatch.setattr(jit, "_SPENT_S", defaultdict(float))
+    vars(_tripled).update(py_func=_tripled, signatures=())
+    assert [for_points(_tripled)(1.0) for _ in range(3)] == [3.0, 3.0, 3.0]
+    assert len(asked) == 1
