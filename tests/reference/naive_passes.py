@@ -259,7 +259,7 @@ def _engine(env, ranks, rules):
         ready = [rank.prefilling() for rank in ranks]
         wait = (wait + 1) % rules.balance_timeout if balanced and not all(ready) else 0
         tokens = sum([rank.next_pass(not wait) for rank in ranks])
-        ahead = 0 if any(rank.prefill for rank in ranks) else ahead - 1
+        ahead -= rules.steps == 1 or any(rank.contexts for rank in ranks)
         began = env.now
         yield env.timeout(max(rank.seconds(tokens) for rank in ranks))
         for rank in ranks:

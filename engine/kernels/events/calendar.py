@@ -291,7 +291,7 @@ def calendar(requests, state, sizes, clients, rules, times, accept, key, gaps, s
             )
             steps, began, now = _decode_on(requests, state, 0, rules, times, part, count, began, now, until, gaps, sums)
         passes += steps
-        ahead = 0 if _total(state.part, P.PREFILL) > 0 else ahead - steps
+        ahead -= steps if rules.steps == 1 or _total(state.part, P.ROWS) > 0 else 0
         busy += now - start
         if rows < log.shape[0]:
             _log(log, rows, start, now - start, steps, rules.blocks, state.n, state.part)

@@ -41,7 +41,7 @@ class Rules(NamedTuple):
     hides: bool  # the host works beside the device: the longer of both counts, not their sum
     guesses: int  # tokens guessed ahead in a pass
     places: int  # of the queue: who finds them taken while the engine works is turned away; below 0: no limit
-    steps: int  # passes of decoding between two looks at who has come
+    steps: int  # passes of decoding between two looks at who has come; 1: every pass begins with one
     swaps: bool  # blocks of who is preempted move to the host's memory, and back before it runs again
     swap_s: float  # a block's seconds between a device and the host
     balance_timeout: int  # passes that ranks with prompts wait for those without; 0: none

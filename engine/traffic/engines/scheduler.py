@@ -43,8 +43,8 @@ class Scheduler:
         Share of a pass that is still to run when an asynchronous engine forms the next one: who comes in that share
         waits a pass longer. 1: it is formed as soon as the one before it starts. [-]
     steps : int
-        Passes of decoding that one decision of the scheduler lasts (vLLM's ``--num-scheduler-steps``, up to 0.9): who
-        comes meanwhile waits for its end, but for who finds the engine idle. [-]
+        Passes of decoding that one decision lasts beside the prompts it takes in (``--num-scheduler-steps`` of vLLM up
+        to 0.9): who comes meanwhile waits for the next, but for who finds the engine idle. 1: a pass is one. [-]
     host_s, sequence_s : float
         The host's work for a pass and for each sequence in it. [s]
     acceptance : tuple of float

@@ -9,7 +9,7 @@ import pytest
 
 from engine.cli.main import main
 from engine.kernels.events.passes import GIVEN, PASS, Times
-from engine.traffic import Fixed, LogNormal, Poisson, TrafficError, Uniform
+from engine.traffic import Fixed, LogNormal, Poisson, Trace, TrafficError, Uniform
 from engine.traffic.engines.calendar import ClosedLoop, ServingReport, serve
 from engine.traffic.engines.scheduler import POLICIES, Scheduler
 from engine.traffic.sizes import Listed
@@ -112,6 +112,17 @@ def test_passes_that_cost_what_runs_share_one_processor() -> None:
     rules = Scheduler(budget=100_000, max_seqs=100_000)
     report = serve(machine, rules, Poisson(rate), Fixed(1), geometric(mean, count), count, seed=2)
     assert report.e2e.mean.value == pytest.approx(1.0 / (1.0 / (mean * step) - rate), rel=0.06)
+
+
+def test_who_comes_while_prompts_run_waits_for_the_next_decision() -> None:
+    """An engine that decides for four passes has prompts of 1 s each and passes of decoding of 0.1 s: who comes in the
+    middle of the first prompt is taken in at the next decision, four passes of decoding later; at once where each pass
+    is decided by itself."""
+    times, come = given(prefill_base=1.0, decode_base=0.1), Trace.of([0.0, 0.5])
+    for steps, first in ((4, 2.4), (1, 2.0)):
+        rules = Scheduler(prefill_first=True, steps=steps)
+        report = serve(times, rules, come, Fixed(100), Fixed(20), 2)
+        np.testing.assert_allclose(report.first, [1.0, first])
 
 
 def test_ranks_alike_are_one_engine_each_and_uneven_ones_wait_for_the_slowest() -> None:
