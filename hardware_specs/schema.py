@@ -108,6 +108,7 @@ class Cpu(Record):
     threads_per_core: Count | None = None  # its hyper-threads; None: it has none
     clock: Hertz  # sustained with all cores busy on scalar or light vector code
     turbo: Hertz | None = None  # of one core while the others rest
+    base_clock: Hertz | None = None  # of all cores while turbo is off
     vector_clock: dict[Format, Hertz] = {}  # sustained all-core clock on the widest units of that format
     flop_per_cycle: dict[Format, FlopPerCycle]  # of one core
     int16_per_cycle: FlopPerCycle | None = None  # 16-bit products summed in 32 bits; None: half as many as of 8 bits

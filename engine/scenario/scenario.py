@@ -103,6 +103,7 @@ class Scenario(ChoiceRecord):
     inputs: int = Field(default=1, ge=1, le=1_048_576)
     outputs: int = Field(default=1, ge=1, le=1_048_576)
     params: dict[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,40}$")], int | Finite] = Field(default={})
+    turbo: Id | None = None  # on
     threads_per_core: Ways = None  # 1
     inter_op_threads: Ways = None  # 1
     numa: Id | None = None  # local

@@ -1,4 +1,6 @@
-"""Document 002: the TensorFlow pair fits two constants, the MXNet pair is predicted with them."""
+"""Document 002: TensorFlow's INT8 rate is that of calls that take turns; the other rates are predicted with it."""
+
+from itertools import pairwise
 
 import pytest
 
@@ -8,9 +10,10 @@ from engine.scenario import Scenario
 
 
 def scenario(framework: str, precision: str) -> Scenario:
-    """TensorFlow: 28 batches of 512 in flight, one per core. MXNet: one batch of 1024 over all cores."""
+    """TensorFlow: 28 batches of 512 in flight, one per core. MXNet's oneDNN: one batch of 1024 over all cores."""
     batch, streams = (512, 28) if framework == "tensorflow" else (1024, 1)
-    return Scenario(system="xeon-8280l", workload="wide-deep-criteo", batch=batch, streams=streams, precision=precision)
+    size = {"batch": batch, "streams": streams, "precision": precision, "runtime": framework}
+    return Scenario(system="xeon-8280l", workload="wide-deep-criteo", **size)
 
 
 def test_what_was_fitted_is_calibration():
@@ -22,9 +25,9 @@ def test_headline_int8_rate_within_five_percent():
 
 
 def test_the_gain_is_amdahl_s_not_the_units():
-    """VNNI is four times FP32 in the products; everything else keeps its time, so the whole gains about two."""
+    """VNNI is four times FP32 in the products; calls take turns, so the whole gains about two."""
     both = {p: evaluate(scenario("tensorflow", p)) for p in ("fp32", "int8")}
-    products = {p: sum(o.time_s for o in r.ops if o.kind == "Gemm") for p, r in both.items()}
+    products = {p: sum(o.time_s - o.resources["overhead"] for o in r.ops if o.kind == "Gemm") for p, r in both.items()}
     assert products["fp32"] / products["int8"] > 3.5
     assert 1.9 < both["fp32"].latency_s / both["int8"].latency_s < 2.4
 
@@ -42,6 +45,29 @@ def test_optimisations_of_the_graph_add_up_step_by_step():
     for step in steps:
         off[step] = True
         rates.append(evaluate(scenario("tensorflow", "int8").with_(switches=off)).throughput_per_s)
-    assert rates == sorted(rates)
+    assert all(later >= rate * (1 - 1e-12) for rate, later in pairwise(rates))
     assert rates[-1] == pytest.approx(predictions()[0]["WD-011"].value())
     assert rates[-1] > 1.3 * rates[0]
+
+
+def test_a_batch_pays_one_call_whatever_its_size_and_calls_take_turns():
+    """What the framework takes was a time of each sample on each core: 5.98 ms of a batch that takes 0.83 alone."""
+    call_s = 4.4e-4
+    for batch in (64, 512, 2048):
+        one = evaluate(scenario("onednn-graph", "int8").with_(batch=batch))
+        called = next(row.time_s for row in one.other if row.name == "framework called")
+        assert called == pytest.approx(call_s, rel=0.02)
+        for streams in (2, 7, 28):
+            several = evaluate(scenario("onednn-graph", "int8").with_(batch=batch, streams=streams))
+            assert several.latency_s >= streams * call_s
+    assert several.latency_s > 28 * call_s * 1.05  # 28 batches of 2048 compute for longer than they are called
+    few = evaluate(scenario("tensorflow", "int8"))
+    assert few.latency_s == pytest.approx(28 * call_s, rel=0.01)
+    bare = evaluate(scenario("tensorflow", "int8").with_(switches={"framework": False}))
+    assert bare.latency_s < 0.6 * few.latency_s
+
+
+def test_the_log_of_one_batch_on_16_threads_is_met():
+    """wide_deep_logs.csv: 0.8285 ms a batch of 512, from which the time of a call was found."""
+    one = evaluate(scenario("onednn-graph", "int8").with_(batch=512, tile=(16,)))
+    assert one.latency_s == pytest.approx(0.8285e-3, rel=0.02)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from engine.devices.common.cached import remembered
+from engine.devices.common.column import smaller
 from engine.devices.common.contract import Compiled, DeviceFamily, Fit, PhaseCost
 from engine.devices.common.counts import records
 from engine.devices.common.fabric import what_if_ratio
@@ -24,10 +25,12 @@ from engine.devices.common.model_file import model_file
 from engine.devices.common.offer import CollectiveWire
 from engine.devices.common.setting import Knob
 from engine.devices.cpu import streams as C
-from engine.devices.cpu.fields import HYPER_THREADS, INTER_OP, NUMA, RUNTIME
+from engine.devices.cpu.fields import HYPER_THREADS, INTER_OP, NUMA, RUNTIME, TURBO
 from engine.devices.cpu.flags import flags_of, sources_of
 from engine.devices.cpu.model import price_points
 from engine.devices.cpu.record import (
+    call_seconds,
+    clock_in_use,
     code_seconds,
     cores_of,
     cpu_of,
@@ -180,8 +183,7 @@ def request(job: Job) -> tuple[tuple[str, str, float], ...]:
     cycles = features * (model["feature_cycles"] + model["feature_bytes"] * model["byte_cycles"])
     items = {
         "features parsed by the framework": 0.0 if job.switches["preprocess-apart"] else code_seconds(job, cycles),
-        "samples handled by the framework": features * model["feature_overhead"],
-        "framework called": code_seconds(job, model["pass_cycles"]),
+        "framework called": code_seconds(job, model["pass_cycles"]) + call_seconds(job),
     }
     return tuple((name, "overhead", seconds) for name, seconds in items.items() if seconds)
 
@@ -205,10 +207,11 @@ def activity(job: Job, watts: float) -> list[float]:
 
     A limit is met where all cores compute on their widest units; a power measured under load has its waits in it.
     """
-    stream_w, wide, waits = watts * (cores_of(job) / cpu_of(job.device).cores.si), 1.0, 1.0
+    cpu, wide, waits = cpu_of(job.device), 1.0, 1.0
+    stream_w = watts * (cores_of(job) / cpu.cores.si) * smaller(1.0, clock_in_use(job, cpu.clock.si) / cpu.clock.si)
     if job.device.power.loaded is None:
         waits = job.model["waiting_share"]
-        wide = 1.0 if job.format in cpu_of(job.device).vector_clock else job.model["scalar_share"]
+        wide = 1.0 if job.format in cpu.vector_clock else job.model["scalar_share"]
     return [stream_w * wide, *[stream_w * waits] * 5, 0.0]
 
 
@@ -252,6 +255,7 @@ FAMILY = DeviceFamily(
     fields={
         "kv_format": kv_format(lambda device, format: (bits := BITS[wide_format(device, format)], bits)),
         "runtime": RUNTIME,
+        "turbo": TURBO,
         "threads_per_core": HYPER_THREADS,
         "inter_op_threads": INTER_OP,
         "numa": NUMA,

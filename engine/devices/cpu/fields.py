@@ -1,4 +1,4 @@
-"""Fields that a CPU prices: what runs a network, hyper-threads of a core, operators side by side, where memory lies."""
+"""Fields that a CPU prices: what runs a network, its turbo, threads of a core, operators side by side, its memory."""
 
 from __future__ import annotations
 
@@ -13,6 +13,13 @@ RUNTIME = PricedField(
     assumption="The runtime sets what an operator, a fork of threads and a call cost, and how its library multiplies.",
 )
 """`runtimes.yaml` says which of what it sets was fitted, and on what."""
+TURBO = PricedField(
+    needs="base clock in its file",
+    settings={"off": Setting(parameters={"turbo": 0.0})},
+    available=lambda device, system: device.cpu is not None and device.cpu.base_clock is not None,
+    assumption="All cores keep to the base clock, and on their widest units to the share of it that their licence "
+    "leaves of the clock with turbo; what they draw falls with the clock.",
+)
 HYPER_THREADS = PricedField(
     needs="hyper-threads",
     settings={2: Setting(parameters={"threads_per_core": 2.0})},

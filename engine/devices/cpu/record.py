@@ -12,6 +12,7 @@ import numpy as np
 
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import NotAlike, larger, one_by_one, smaller
+from engine.devices.common.host_work import hashes
 from engine.devices.common.job import Job
 from engine.devices.cpu.share import LINE, R
 from engine.scenario.formats import BITS, WEIGHT_ONLY
@@ -153,12 +154,15 @@ def sizes_of(job: Job) -> tuple[float, float]:
     return weights, tables
 
 
-def _turbo(job: Job, clock: float) -> float:
+def clock_in_use(job: Job, clock: float) -> float:
     """Clock of as many cores as all streams use, in proportion between one core's and that of all. [1/s]
 
-    Few cores on their widest units have power to spare: their clock ends at the same turbo as any code's.
+    Few cores on their widest units have power to spare: their clock ends at the same turbo as any code's. With turbo
+    off all keep to the base clock, or to the share of it that a licence leaves of the clock of all cores.
     """
     cpu = cpu_of(job.device)
+    if job.model["turbo"] == 0.0 and cpu.base_clock is not None:
+        return clock * smaller(1.0, cpu.base_clock.si / cpu.clock.si)
     if cpu.turbo is None:
         return clock
     spare = 1.0 - smaller(1.0, (cores_of(job) * job.streams - 1.0) / larger(1.0, cpu.cores.si - 1.0))
@@ -172,18 +176,26 @@ def code_seconds(job: Job, cycles: float) -> float:
     """
     cpu = cpu_of(job.device)
     narrower = CODE_WIDTH / cpu.issue_width.si if cpu.issue_width is not None else 1.0
-    return cycles / _turbo(job, cpu.clock.si) * narrower
+    return cycles / clock_in_use(job, cpu.clock.si) * narrower
+
+
+def call_seconds(job: Job) -> float:
+    """Time in which an interpreter that feeds a network raw features calls the framework for a batch. [s]
+
+    An estimate. One call at a time, as the interpreter's lock has it; networks that take tensors are not called by one.
+    """
+    return job.model["call_time"] if job.switches["framework"] and hashes(job.ops) else 0.0
 
 
 def _arithmetic(job: Job, low: str, wide: str) -> dict[str, float]:
     """What a stream's cores compute in the formats of products and of the rest. [-], [FLOP/s], [FLOP]"""
     device, model, cpu = job.device, job.model, cpu_of(job.device)
-    cores, clock = cores_of(job) / model["inter_op"], _turbo(job, cpu.clock.si)
+    cores, clock = cores_of(job) / model["inter_op"], clock_in_use(job, cpu.clock.si)
     single, alone = cpu.flop_per_cycle["fp32"], job.format in WEIGHT_ONLY
 
     def share_of_peak(format: str) -> float:
         usual = clock_of(device, format)
-        return cores / cpu.cores.si * peak(device, format) * (_turbo(job, usual) / usual)
+        return cores / cpu.cores.si * peak(device, format) * (clock_in_use(job, usual) / usual)
 
     def width(format: str) -> float:
         """As the catalog lists both: a what-if of one format leaves the units of the others as they are. [FLOP]"""
@@ -226,7 +238,7 @@ def _arithmetic(job: Job, low: str, wide: str) -> dict[str, float]:
 def _memory(job: Job) -> dict[str, float]:
     """What caches and DRAM have for a stream. [B], [B/s], [s]"""
     model, cpu, levels = job.model, cpu_of(job.device), levels_of(job.device)
-    cores, clock = cores_of(job) / model["inter_op"], _turbo(job, cpu.clock.si)
+    cores, clock = cores_of(job) / model["inter_op"], clock_in_use(job, cpu.clock.si)
     sockets = cpu.sockets.si if cpu.sockets is not None else 1.0
     reach = smaller(sockets, 1.0 * math.ceil(cores_of(job) * sockets / cpu.cores.si))  # it stays on one if it fits
     sharing = larger(1.0, job.streams * reach / sockets)  # streams on the sockets this one uses
@@ -277,6 +289,7 @@ def _calls(job: Job) -> dict[str, float]:
         "op_issue": code_seconds(job, model["op_cycles"]) if framework else 0.0,
         "window_overhead": model["window_overhead"] if framework else 0.0,
         "step_overhead": model["step_overhead"] if framework else 0.0,
+        "other_calls": (job.streams - 1.0) * call_seconds(job),
         **{name.replace("-", "_"): float(job.switches[name]) for name in names},
     }
 

@@ -31,7 +31,8 @@ R = places(
     "fuse fuse_requantise fuse_gathers prune preprocess_apart dead_ops dead_cycles write_allocate window_overhead "
     "tile_rows tile_columns lone_vector exposed weight_stream pool_cycles step_overhead requantise_cycles "
     "unpack_cycles range_cycles width_exponent core_dram dram_streams loose_grouped loose_dense fit_threads "
-    "fork_thread score_cycles class_ops power_cycles winograd low_tiles winograd_weights winograd_transform reordered"
+    "fork_thread score_cycles class_ops power_cycles winograd low_tiles winograd_weights winograd_transform reordered "
+    "other_calls"
 )
 """Where each number that a CPU supplies lies in a row; a sweep has a row for each design."""
 BY_CORES = (

@@ -52,9 +52,11 @@ def side_by_side(rows, flags, executors, out):
 
 @kernel
 def wait_for_others(rows, rec, out):
-    """Streams draw on DRAM at different times; where all of theirs takes longer than a pass, each op of ``out`` waits.
+    """Streams draw on DRAM and call their framework at different times; where that of all takes longer than a pass,
+    each op of ``out`` waits.
 
-    A pass of each of N streams of B bytes takes N * B / bandwidth at least, however they lie in time.
+    A pass of each of N streams of B bytes takes N * B / bandwidth at least, however they lie in time, and no less than
+    the calls of the other streams.
     """
     total, traffic = spread(0.0), spread(0.0)
     for j in rows:
@@ -63,7 +65,11 @@ def wait_for_others(rows, rec, out):
     contention = above(_of(rec, R.dram_streams) * _of(rec, R.inter_op), 1.0)
     minimum = traffic * _of(rec, R.dram_streams) / _of(rec, R.dram)
     longer = chosen(contention, larger(minimum - total, 0.0) / larger(traffic, 1.0), 0.0)
+    total = larger(total, minimum)
+    late = larger(_of(rec, R.other_calls) - total, 0.0) / larger(total, 1e-30)
     for j in rows:
         at = j * WIDTH * LANES
         waits = load(out, at + OFFCHIP * LANES) + longer * load(out, at + MOVED * LANES)
         store(out, at + OFFCHIP * LANES, waits)
+        called = load(out, at + OVERHEAD * LANES) + late * row_sum(out, j, OVERHEAD + 1)
+        store(out, at + OVERHEAD * LANES, called)

@@ -63,7 +63,7 @@ def quantity(spec, path: str, value: float):
         new = Quantity(value=f"{value!r} {unit}", basis="assumed", note="test")
         levels[at] = levels[at].model_copy(update={rest[1]: new})
         return spec.model_copy(update={"memory": tuple(levels)})
-    unit = {"cores": "", "clock": "Hz", "core_bandwidth": "B/s"}[rest[0]]
+    unit = {"cores": "", "clock": "Hz", "turbo": "Hz", "core_bandwidth": "B/s"}[rest[0]]
     new = Quantity(value=f"{value!r} {unit}".strip(), basis="assumed", note="test")
     return spec.model_copy(update={"cpu": spec.cpu.model_copy(update={rest[0]: new})})
 
@@ -168,7 +168,7 @@ def test_each_graph_optimisation_saves_time(switch):
             system="xeon-8280l",
             workload="wide-deep-criteo",
             batch=512,
-            streams=28,
+            tile=(1,),  # of 28 streams each waits for the others' calls with or without them
             precision="int8",
             switches={switch: on},
         )

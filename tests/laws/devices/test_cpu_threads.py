@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from engine.devices.cpu import family
+from engine.devices.cpu.record import record
+from engine.devices.cpu.share import R
 from engine.devices.cpu.streams import BUSY
 from engine.evaluate import evaluate
 from engine.resolve.choices import choices, default_scenario
@@ -16,6 +18,7 @@ from tests.each import each
 from tests.laws.devices.test_cpu import NETS, job, quantity
 
 XEON = default_catalog().device("xeon-8280l")
+STEADY = quantity(XEON, "cpu.turbo", 2.4e9)  # no faster on one core than on all
 
 
 def hyper(device, net: str, **changes):
@@ -73,8 +76,8 @@ def test_a_gather_gains_from_hyper_threads_and_a_product_does_not():
 
 
 def test_caches_are_shared_so_twice_the_batches_may_be_slower():
-    base = default_scenario("xeon-8280l", "dlrm-less-complex", streams=28)
-    more = evaluate(base.with_(threads_per_core=2, streams=56))
+    base = default_scenario("xeon-8280l", "dlrm-less-complex", streams=28, threads_per_core=2)
+    more = evaluate(base.with_(streams=56))
     assert more.throughput_per_s < evaluate(base).throughput_per_s
 
 
@@ -103,7 +106,7 @@ def schedule(base, executors: int) -> float:
 
 @each("net, executors", [(net, n) for net in (*NETS, "googlenet") for n in (2, 4)])
 def test_operators_side_by_side_take_as_long_as_their_schedule(net, executors):
-    one = job("xeon-8280l", net, batch=8, tile=(7,))
+    one = job(STEADY, net, batch=8, tile=(7,))
     several = replace(one, model=one.model | {"inter_op": float(executors)})
     took, alone = family.price(several), family.price(one)
     wall = took.seconds.sum()
@@ -115,7 +118,9 @@ def test_operators_side_by_side_take_as_long_as_their_schedule(net, executors):
 @pytest.mark.parametrize("net", ["deepbench-gru-512", "googlenet", "inception-v3"])
 def test_an_operator_beside_others_lasts_no_less_than_alone_and_keeps_its_roof(net):
     """A recurrent product that ran beside its input's was said to reach 1,331 times the peak."""
-    base = default_scenario("xeon-8280l", net).with_(batch=8, precision="fp32", tile=(7,))
+    base = default_scenario(
+        "xeon-8280l", net, batch=8, precision="fp32", tile=(7,), overrides={"devices.0.cpu.turbo": "2.4 GHz"}
+    )
     alone, beside = (evaluate(base.with_(inter_op_threads=count)).ops for count in (None, 3))
     hidden = 0
     for one, other in zip(alone, beside, strict=True):
@@ -132,7 +137,7 @@ def test_an_operator_beside_others_lasts_no_less_than_alone_and_keeps_its_roof(n
 def test_a_chain_gains_nothing_from_inter_op_threads_and_branches_do():
     gain = {}
     for net in ("mlp-121m", "googlenet", "wide-deep-criteo"):
-        one = job("xeon-8280l", net, batch=64, tile=(7,))
+        one = job(STEADY, net, batch=64, tile=(7,))
         several = replace(one, model=one.model | {"inter_op": 2.0})
         gain[net] = family.price(one).total_s / family.price(several).total_s
     assert gain["mlp-121m"] == 1.0
@@ -227,3 +232,35 @@ def test_where_issue_slots_go_is_never_below_nothing():
             for format in ("int8", "w8a16", "w4a16"):
                 counters = family.price(job(device, net, format=format)).counters
                 assert all((values >= 0.0).all() for values in counters.values()), (device, net, format)
+
+
+TURBO_PARTS = ("xeon-8280", "xeon-8280l", "xeon-8380", "xeon-8490h")
+
+
+@each("part, net, streams", [(part, net, n) for part in TURBO_PARTS for net in NETS for n in (1, 4)])
+def test_without_turbo_no_core_is_faster_and_a_licence_keeps_its_share(part, net, streams):
+    """The firmware's switch: all cores at the base clock, however few of them work; arithmetic slows with it alone."""
+    base = default_scenario(part, net, streams=streams, batch=2)
+    on, off = evaluate(base), evaluate(base.with_(turbo="off"))
+    cpu = default_catalog().device(part).cpu
+    least = cpu.base_clock.si / cpu.turbo.si  # of one core's turbo
+    assert on.latency_s <= off.latency_s * (1 + 1e-9)
+    assert off.latency_s <= on.latency_s / least * (1 + 1e-9)
+    usual_model = family.FAMILY.model(default_catalog().device(part))
+    for at in ("fp32", "int8"):
+        one = record(job(part, net, format=at, tile=(1,), model=usual_model | {"turbo": 0.0}))
+        usual = cpu.vector_clock[at].si * cpu.base_clock.si / cpu.clock.si
+        assert one[R.low_peak if at == "int8" else R.wide_peak] == pytest.approx(cpu.flop_per_cycle[at].si * usual)
+    if on.power_w is not None:
+        assert off.power_w <= on.power_w * (1 + 1e-9)
+
+
+def test_turbo_is_on_where_nothing_is_set_and_a_part_without_a_base_clock_says_so():
+    base = default_scenario("xeon-8280l", "wide-deep-criteo")
+    assert "turbo" not in base.model_dump_json(exclude_none=True)
+    assert evaluate(base.with_(turbo="on")).latency_s == evaluate(base).latency_s
+    assert decode(encode(base.with_(turbo="off"))).turbo == "off"
+    with pytest.raises(ScenarioError, match=r"^turbo is 'half'; allowed: on, off$"):
+        evaluate(base.with_(turbo="half"))
+    with pytest.raises(ScenarioError, match=r"allowed here: on, as .* has no base clock in its file$"):
+        evaluate(default_scenario("arm-edge", "resnet50", turbo="off"))

@@ -78,7 +78,7 @@ def test_every_figure_is_measured_or_says_why_not(device):
         "efficiency_ceiling",
         "width_exponent",
         "binary_efficiency",
-        "feature_overhead",
+        "call_time",
         "dram_efficiency",
         "tile_rows",
         "tile_columns",

@@ -23,6 +23,7 @@ AXES = {
     "params": ("params.layers", [2, 4]),
     "batch": [1, 4],
     "streams": [1, 2],
+    "turbo": ["on", "off"],
     "threads_per_core": [1, 2],
     "inter_op_threads": [1, 2],
     "numa": ["local", "remote"],
