@@ -141,11 +141,10 @@ def _stateless(graph: Graph) -> Graph:
 def _moe_ops(graph: Graph) -> frozenset[str]:
     """Operators that run where experts lie: their products, and what lies between two of those."""
     names: set[str] = set()
-    for phase in graph.phases:
-        for op in phase.ops:
-            between = op.shard == "elements" and any(name in names for name in op.inputs)
-            if op.attribute("experts") or between:
-                names.add(op.name)
+    for op in graph.ops:
+        between = op.shard == "elements" and any(name in names for name in op.inputs)
+        if op.attribute("experts") or between:
+            names.add(op.name)
     return frozenset(names)
 
 

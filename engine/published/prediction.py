@@ -8,7 +8,8 @@ Where the prediction is a figure of that scenario's report, it names the `figure
 - ``{figure: latency_s, with: {batch: 4}}``: a figure of the scenario's report with those fields changed, or of another
   `scenario` that it names;
 - ``{share: [self-attention]}``: the part of that report's latency that operators of those groups take;
-- ``{network: resnet50, count: operations, inputs: 1}``: of one request, a multiply-add counted as two, or `parameters`;
+- ``{network: resnet50, count: operations, inputs: 1}``: of one request, a multiply-add counted as two, or `parameters`,
+  or `bytes` of a file with products in a `format` and everything else in FP32;
 - ``{network: alexnet, operator: conv2, count: results}``: elements that an operator puts out, or its `weights`;
 - ``{device: alveo-u280-dfx, number: dfx.clock}``: a number of a device's file, or its `peak` in a format.
 
@@ -27,6 +28,7 @@ from engine.devices import family
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
+from engine.scenario.formats import BITS
 from hardware_specs.catalog import default_catalog, numbers
 from model_zoo.catalog import default_zoo
 
@@ -96,6 +98,9 @@ def _number(maker: Any, **of: Any) -> float:
             return op.writes.at() if of["count"] == "results" else op.g.at() * op.n.at() * op.k.at()
         if of["count"] == "parameters":
             return graph.parameters
+        if of["count"] == "bytes":
+            low = BITS[of["format"]] / 8
+            return sum(op.stored * op.layers * (low if op.contraction and op.quantisable else 4.0) for op in graph.ops)
         return 2 * graph.macs(1, of.get("inputs", request.inputs), request.outputs)
     if "device" in of:
         device = default_catalog().device(of["device"])

@@ -123,10 +123,8 @@ def price(job: Job) -> PhaseCost:
     out = lasting = _columns(job)
     if job.model["inter_op"] > 1.0:  # beside others an operator lasts longer than the pass takes longer with it
         lasting = np.maximum(out, _columns(job, inter_op=1.0))
-    use = instructions_per_cycle(job, lasting)
-    notes = ()
-    if use is not None:
-        notes = (f"{job.device.name}, {job.phase.name}: about {use:.1f} instructions a cycle on a busy core",)
+    use, where = instructions_per_cycle(job, lasting), f"{job.device.name}, {job.phase.name}"
+    notes = (f"{where}: about {use:.1f} instructions a cycle on a busy core",) if use is not None else ()
     columns = (out[:, at] for at in (C.WORK, C.ROOF, C.MOVED, C.NEAR))
     counters, durations = top_down(job, lasting), lasting[:, :6].sum(axis=1)
     return PhaseCost(out[:, :6], *columns, overheads=_intake(job), notes=notes, counters=counters, durations=durations)

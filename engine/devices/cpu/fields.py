@@ -17,8 +17,7 @@ TURBO = PricedField(
     needs="base clock in its file",
     settings={"off": Setting(parameters={"turbo": 0.0})},
     available=lambda device, system: device.cpu is not None and device.cpu.base_clock is not None,
-    assumption="All cores keep to the base clock, and on their widest units to the share of it that their licence "
-    "leaves of the clock with turbo; what they draw falls with the clock.",
+    assumption="All cores keep to the base clock, or to the share of it that a licence leaves; power falls with it.",
 )
 HYPER_THREADS = PricedField(
     needs="hyper-threads",

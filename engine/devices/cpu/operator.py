@@ -42,22 +42,22 @@ def activations(j, flags, reads, writes, low, narrow, rec):
     if not low:
         element = weight_size if narrow else wide_size
         return (reads + writes) * element, (reads + stores * writes) * element, apart, scans, extra_ops
-    requantises = rec[R.fuse_requantise * LANES] > 0.0
+    requantises, measured = rec[R.fuse_requantise * LANES] > 0.0, 1.0 - _of(rec, R.static_scales)
     resident, flow = reads * weight_size, reads * weight_size
     stored_wide = flags[j, F.quantise] == STORED_NARROW and not requantises
     if flags[j, F.quantise] == WIDE_INPUT or stored_wide:  # measured, scaled, rounded in a pass of its own
         resident += reads * (wide_size + weight_size)
         apart += reads * (wide_size + stores * weight_size)
         scans += reads
-        extra_ops += 1.0
+        extra_ops += measured
     resident += writes * weight_size
     flow += stores * writes * weight_size
-    if not requantises:  # 32-bit sums stored, read for their range, read again to requantise
+    if not requantises:  # 32-bit sums stored, read for their range unless that is known, read to requantise
         resident += writes * 4.0
         flow += stores * writes * 4.0
-        apart += writes * (4.0 + 4.0)
+        apart += writes * (4.0 + 4.0 * measured)
         scans += writes
-        extra_ops += 2.0
+        extra_ops += 2.0 * measured
     return resident, flow, apart, scans, extra_ops
 
 

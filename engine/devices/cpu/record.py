@@ -139,26 +139,25 @@ def sizes_of(job: Job) -> tuple[float, float]:
     low, wide = BITS[job.format] / 8, BITS[wide_format(job.device, job.format)] / 8
     weights = tables = 0.0
     seen: set[str] = set()
-    for phase in job.graph.phases:
-        for op in phase.ops:
-            if op.stored == 0 or op.name in seen:
-                continue
-            seen.add(op.name)
-            size = op.stored * op.layers / (1 if op.shard == "none" else job.ways)
-            if op.kind in LOOKUPS:
-                tables += size * wide
-            elif op.kind == "BinaryGemm":
-                weights += size / 8
-            else:
-                weights += size * (low if op.quantisable and job.format != "binary" else wide)
+    for op in job.graph.ops:
+        if op.stored == 0 or op.name in seen:
+            continue
+        seen.add(op.name)
+        size = op.stored * op.layers / (1 if op.shard == "none" else job.ways)
+        if op.kind in LOOKUPS:
+            tables += size * wide
+        elif op.kind == "BinaryGemm":
+            weights += size / 8
+        else:
+            weights += size * (low if op.quantisable and job.format != "binary" else wide)
     return weights, tables
 
 
 def clock_in_use(job: Job, clock: float) -> float:
     """Clock of as many cores as all streams use, in proportion between one core's and that of all. [1/s]
 
-    Few cores on their widest units have power to spare: their clock ends at the same turbo as any code's. With turbo
-    off all keep to the base clock, or to the share of it that a licence leaves of the clock of all cores.
+    Few cores on their widest units have power to spare: their clock ends at the same turbo as any code's. Without turbo
+    all keep to the base clock, or to the share of it that a licence leaves.
     """
     cpu = cpu_of(job.device)
     if job.model["turbo"] == 0.0 and cpu.base_clock is not None:
@@ -180,10 +179,7 @@ def code_seconds(job: Job, cycles: float) -> float:
 
 
 def call_seconds(job: Job) -> float:
-    """Time in which an interpreter that feeds a network raw features calls the framework for a batch. [s]
-
-    An estimate. One call at a time, as the interpreter's lock has it; networks that take tensors are not called by one.
-    """
+    """What a call takes of an interpreter that feeds raw features, whose lock lets one at a time. [s] An estimate."""
     return job.model["call_time"] if job.switches["framework"] and hashes(job.ops) else 0.0
 
 

@@ -32,7 +32,7 @@ R = places(
     "tile_rows tile_columns lone_vector exposed weight_stream pool_cycles step_overhead requantise_cycles "
     "unpack_cycles range_cycles width_exponent core_dram dram_streams loose_grouped loose_dense fit_threads "
     "fork_thread score_cycles class_ops power_cycles winograd low_tiles winograd_weights winograd_transform reordered "
-    "other_calls"
+    "other_calls static_scales"
 )
 """Where each number that a CPU supplies lies in a row; a sweep has a row for each design."""
 BY_CORES = (

@@ -52,11 +52,9 @@ def side_by_side(rows, flags, executors, out):
 
 @kernel
 def wait_for_others(rows, rec, out):
-    """Streams draw on DRAM and call their framework at different times; where that of all takes longer than a pass,
-    each op of ``out`` waits.
+    """Streams draw on DRAM at different times; where all of theirs takes longer than a pass, each op of ``out`` waits.
 
-    A pass of each of N streams of B bytes takes N * B / bandwidth at least, however they lie in time, and no less than
-    the calls of the other streams.
+    A pass of each of N streams of B bytes takes N * B / bandwidth at least, and the calls of the others.
     """
     total, traffic = spread(0.0), spread(0.0)
     for j in rows:

@@ -95,12 +95,11 @@ def spills(of: tuple[Job, float, float]) -> np.ndarray:
     job, room, bits = of
     here = {op.name for op in job.ops}
     shares: dict[str, float] = {}
-    for phase in job.graph.phases:
-        for op in phase.ops:
-            if op.name not in here or op.name in shares or op.stored == 0 or op.kind in HOST_KINDS:
-                continue
-            size = op.stored * op.layers * bits / 8 / (1 if op.shard == "none" else job.ways)
-            on_chip = smaller(room, size)
-            room -= on_chip
-            shares[op.name] = 1.0 - on_chip / size
+    for op in job.graph.ops:
+        if op.name not in here or op.name in shares or op.stored == 0 or op.kind in HOST_KINDS:
+            continue
+        size = op.stored * op.layers * bits / 8 / (1 if op.shard == "none" else job.ways)
+        on_chip = smaller(room, size)
+        room -= on_chip
+        shares[op.name] = 1.0 - on_chip / size
     return as_doubles(columns_as(numbers((len(job.ops),)), [shares.get(op.name, 0.0) for op in job.ops]))

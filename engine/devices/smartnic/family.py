@@ -69,10 +69,9 @@ def peak(device: Device, format: str) -> float:
 
 def supports(device: Device, graph: Graph, format: str) -> str | None:
     """A reason this NIC can't run the graph, or None."""
-    for phase in graph.phases:
-        for op in phase.ops:
-            if op.kind not in RUNS:
-                return f"{device.name} runs binary fully connected layers only; {op.name} is a {op.kind}."
+    for op in graph.ops:
+        if op.kind not in RUNS:
+            return f"{device.name} runs binary fully connected layers only; {op.name} is a {op.kind}."
     return None
 
 
