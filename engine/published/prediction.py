@@ -8,8 +8,8 @@ Where the prediction is a figure of that scenario's report, it names the `figure
 - ``{figure: latency_s, with: {batch: 4}}``: a figure of the scenario's report with those fields changed, or of another
   `scenario` that it names;
 - ``{share: [self-attention]}``: the part of that report's latency that operators of those groups take;
-- ``{network: resnet50, count: operations, inputs: 1}``: of one request, a multiply-add counted as two, or `parameters`,
-  or `bytes` of a file with products in a `format` and everything else in FP32;
+- ``{network: resnet50, count: operations, inputs: 1}``: of one request, a multiply-add counted as two, `parameters`, or
+  `bytes` with products in a `format` and the rest in FP32;
 - ``{network: alexnet, operator: conv2, count: results}``: elements that an operator puts out, or its `weights`;
 - ``{device: alveo-u280-dfx, number: dfx.clock}``: a number of a device's file, or its `peak` in a format.
 
