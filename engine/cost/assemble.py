@@ -220,7 +220,7 @@ def price_stage(design: Design, at: int, phases: Sequence[int]) -> StageCost:
     return StageCost(stage, fam, tuple(runs), tuple(fixed), tuple(fam.place(jobs[0])) if jobs else ())
 
 
-def _added_up(job: Job, numbers: Sequence[Any], tables: Tables, out: np.ndarray) -> None:
+def add_up(job: Job, numbers: Sequence[Any], tables: Tables, out: np.ndarray) -> None:
     """Adds a compiled function's seconds by resource and joules of all operators to ``out`` (M, n)."""
     fam, n = family(job.device.kind), out.shape[1]
     assert fam.compiled is not None
@@ -243,17 +243,17 @@ def _added_up(job: Job, numbers: Sequence[Any], tables: Tables, out: np.ndarray)
 def figures_of(bound: Bound, plan: Plan) -> Figures:
     """A plan priced without detail."""
     design = Design(bound, plan)
-    return Figures(*_figures(design, 1, runs_of(design)))
+    return Figures(*rows_of(design, 1, runs_of(design)))
 
 
 def figures_where_it_fits(bound: Bound, plan: Plan) -> Figures | None:
     """The same; None where a memory of its devices lacks room for what it must hold."""
     design = Design(bound, plan)
     runs = runs_of(design)
-    return None if _lacks_room(design, runs, 1)[0] else Figures(*_figures(design, 1, runs))
+    return None if lacks_room(design, runs, 1)[0] else Figures(*rows_of(design, 1, runs))
 
 
-def _figures(design: Design, n: int, runs: Sequence[tuple[int, int]], costs: Sequence[PhaseRun] = ()) -> Any:
+def rows_of(design: Design, n: int, runs: Sequence[tuple[int, int]], costs: Sequence[PhaseRun] = ()) -> Any:
     """The layout of a design and its rows, a column each of ``n`` designs."""
     layout = layout_of(design, runs)
     rows = np.zeros((layout.where.rows, n))
@@ -264,7 +264,7 @@ def _figures(design: Design, n: int, runs: Sequence[tuple[int, int]], costs: Seq
             rows[row] = value if type(value) is float else value.ravel()
         if piece.run is not None:
             total = rows[M * piece.run : M * piece.run + M]
-            _added_up(design.job(*runs[piece.run]), numbers[len(piece.rows) :], tables, total)
+            add_up(design.job(*runs[piece.run]), numbers[len(piece.rows) :], tables, total)
     for_points(time_figures, n)(rows, n, *layout.facts)
     for_points(money_figures, n)(rows, n, layout.where)
     return layout, rows
@@ -276,15 +276,15 @@ def paces(bound: Bound, plans: Sequence[Plan]) -> list[tuple[bool, float, float]
     design = Design(bound, tiles_as_columns(plans, (n,)))
     try:
         runs = runs_of(design)
-        layout, rows = _figures(design, n, runs)
-        lacks = _lacks_room(design, runs, n).tolist()
+        layout, rows = rows_of(design, n, runs)
+        lacks = lacks_room(design, runs, n).tolist()
     except NotAlike:
         return [pace for plan in plans for pace in paces(bound, [plan])]
     interval, latency = rows[layout.where.metrics + number.INTERVAL], rows[layout.where.metrics + number.LATENCY]
     return list(zip(lacks, interval.tolist(), latency.tolist(), strict=True))
 
 
-def _lacks_room(design: Design, runs: Sequence[tuple[int, int]], n: int) -> np.ndarray:
+def lacks_room(design: Design, runs: Sequence[tuple[int, int]], n: int) -> np.ndarray:
     """Whether a memory lacks room for what it must hold, of each of ``n`` designs."""
     needs = np.array([np.broadcast_to(np.ravel(x), n) for x in arrays_of(demands(design, runs)[0])]).reshape(-1, 2, n)
     return np.any(~(needs[:, 0] <= needs[:, 1]), axis=0)
@@ -307,7 +307,7 @@ def assemble(bound: Bound, plan: Plan) -> Schedule:
     pairs = runs_of(design)
     costs = [price_stage(design, at, [phase for s, phase in pairs if s == at]) for at in range(len(plan.stages))]
     fits = together(plan, [stage.fits for stage in costs])
-    figures = Figures(*_figures(design, 1, pairs, [run for stage in costs for run in stage.runs]))
+    figures = Figures(*rows_of(design, 1, pairs, [run for stage in costs for run in stage.runs]))
     index = iter(range(figures.layout.runs))
     slower = [tuple(_at_clock(run, *figures.at_clock(next(index))) for run in stage.runs) for stage in costs]
     details = zip(costs, slower, fits, figures.stage_s, figures.charges, strict=True)

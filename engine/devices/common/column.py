@@ -26,12 +26,15 @@ _NEUTRAL = {operator.add: 0.0, operator.sub: 0.0, operator.mul: 1.0, operator.tr
 class NotAlike(Exception):
     """The values of a column can't be treated alike: take them apart along one of those axes, if any is named.
 
-    `wholly` says that no two of them can; `overflow` that there are too many to hold together.
+    `wholly` says that no two of them can; `overflow` that there are too many to hold together; `answers`, where there
+    are some, which of them went one way.
     """
 
-    def __init__(self, axes: Sequence[int] = (), wholly: bool = False, overflow: bool = False) -> None:
+    def __init__(
+        self, axes: Sequence[int] = (), wholly: bool = False, overflow: bool = False, answers: np.ndarray | None = None
+    ) -> None:
         super().__init__(f"axes {list(axes)}")
-        self.axes, self.wholly, self.overflow = tuple(axes), wholly, overflow
+        self.axes, self.wholly, self.overflow, self.answers = tuple(axes), wholly, overflow, answers
 
 
 def _operand(operand: Any) -> Any:
@@ -82,7 +85,7 @@ def _comparison(of: Callable[[Any, Any], Any]) -> Callable[[Column, Any], bool]:
         if answers.all():
             return True
         if answers.any():
-            raise NotAlike(_varying(answers))
+            raise NotAlike(_varying(answers), answers=answers)
         return False
 
     return comparison

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from engine.cost.assemble import assemble
-from engine.cost.best_plan import make_plan
-from engine.cost.pieces import PhaseRun
+from engine.cost.columns import Alike, Sizes, in_columns
+from engine.cost.layout import METRICS
 from engine.devices.common.contract import Unsupported
 from engine.kernels.events.passes import GIVEN, PARTS, Times
 from engine.plan.context import of_context
@@ -73,61 +71,53 @@ def _of_request(op: Op) -> bool:
     return op.group == "lm-head" or op.name == "final-norm"
 
 
-class _Parts(NamedTuple):
-    """Seconds of the passes of a phase in a request: how many, all of them, of attention and of the head. [-], [s]"""
+class _Pass(NamedTuple):
+    """A pass: all of it, its attention, its head. [s]"""
 
-    passes: float
     total: float
     attention: float
     head: float
 
     @classmethod
-    def of(cls, run: PhaseRun) -> _Parts:
-        """Of one stage's run."""
-        op_s, ops, n = run.cost.seconds.sum(axis=1), run.job.ops, run.passes
-        groups = ([n * float(t) for op, t in zip(ops, op_s, strict=True) if of(op)] for of in (of_context, _of_request))
-        return cls(n, n * run.cost.total_s, *map(sum, groups))
+    def within(cls, total: float, attention: float, head: float) -> _Pass:
+        """With parts in their shares where they overlap and would be more than all of it."""
+        share = min(1.0, total / (attention + head)) if attention + head > 0.0 else 1.0
+        return cls(total, share * attention, share * head)
 
 
-@lru_cache(maxsize=4096)
-def _schedule(token: str, catalog: Catalog) -> tuple[float, float, dict[str, _Parts]]:
-    """Of a scenario: latency, time to first token [s], and its phases."""
-    bound = bind(Scenario.model_validate_json(token), catalog)
-    if not bound.graph.causal:
-        raise Unsupported(f"{bound.workload.name} makes no tokens one by one: there is no concurrency to predict it at")
-    times, phases = assemble(bound, make_plan(bound)), dict[str, _Parts]()
-    for run in (run for stage in times.priced for run in stage.runs):
-        parts, name = _Parts.of(run), run.job.phase.name
-        if name in phases:
-            parts = _Parts(parts.passes, *map(sum, zip(parts[1:], phases[name][1:], strict=True)))
-        phases[name] = parts
-    return times.latency_s, times.figure("ttft_s") or 0.0, phases
+class _Passes(NamedTuple):
+    """Passes of a scenario at one of its sizes.
 
-
-def _prefill(scenario: Scenario, catalog: Catalog) -> tuple[float, float, float]:
-    """Taking in the prompts of a batch up to the first token of each: all of it, its attention, its head. [s]"""
-    _, first, phases = _schedule(scenario.model_dump_json(), catalog)
-    return _within(first, phases["prefill"].attention, phases["prefill"].head)
-
-
-def _step(scenario: Scenario, catalog: Catalog) -> tuple[float, float, float]:
-    """A pass of one of a batch's tokens after the first, the mean of them: all of it, its attention, its head. [s]
-
-    Where tokens are guessed ahead it makes more than one, and guessing is of the head.
+    ``prefill``: taking in the prompts of a batch up to the first token of each. ``step``: one of a batch's tokens
+    after the first, the mean of them; where tokens are guessed ahead it makes more than one, and guessing is of the
+    head. None where the first is the last.
     """
-    latency, first, phases = _schedule(scenario.model_dump_json(), catalog)
-    guess = phases.get("guess")
-    passes = scenario.outputs - 1 if guess is None else phases["decode"].passes
-    after = [parts for name, parts in phases.items() if "prefill" not in name]
-    attention, head = (sum(getattr(parts, name) for parts in after) / passes for name in ("attention", "head"))
-    guessed = 0.0 if guess is None else (guess.total - guess.attention - guess.head) / passes
-    return _within((latency - first) / passes, attention, head + guessed)
+
+    prefill: _Pass
+    step: _Pass | None
 
 
-def _within(total: float, attention: float, head: float) -> tuple[float, float, float]:
-    """Parts of a time, in their shares where they overlap and would be more than all of it. [s]"""
-    share = min(1.0, total / (attention + head)) if attention + head > 0.0 else 1.0
-    return total, share * attention, share * head
+def _passes_of(alike: Alike) -> list[_Passes]:
+    """Passes of scenarios that are alike, priced as columns of one design."""
+    n, phases = len(alike.places), dict[str, np.ndarray]()  # seconds of all passes, attention, head; passes: (4, n)
+    seconds_of = [alike.pass_seconds(at, (of_context, _of_request)) for at in range(len(alike.runs))]
+    layout, rows = alike.figures.layout, alike.figures.rows
+    for at, (_, phase) in enumerate(alike.runs):
+        name, passes = alike.design.bound.graph.phases[phase].name, rows[layout.where.passes + at]
+        seconds = seconds_of[at] * passes
+        phases[name] = np.vstack([phases.get(name, np.zeros((4, n)))[:3] + seconds, passes])
+    latency, first = (rows[layout.where.metrics + METRICS.index(name)] for name in ("latency_s", "ttft_s"))
+    none = np.zeros((4, n))
+    after = sum((seconds for name, seconds in phases.items() if "prefill" not in name), none)
+    guess, made = phases.get("guess", none), phases.get("decode", none)[3]
+    result = []
+    for i, steps in enumerate(made.tolist()):
+        prefill, step = _Pass.within(first[i], *phases["prefill"][1:3, i]), None
+        if steps > 0.0:
+            guessing = guess[0, i] - guess[1, i] - guess[2, i]
+            step = _Pass.within(*(np.array([latency[i] - first[i], after[1, i], after[2, i] + guessing]) / steps))
+        result.append(_Passes(prefill, step))
+    return result
 
 
 def device_times(scenario: Scenario, budget: int, max_seqs: int, longest: int, catalog: Catalog | None = None) -> Times:
@@ -154,45 +144,56 @@ def device_times(scenario: Scenario, budget: int, max_seqs: int, longest: int, c
     catalog = catalog or default_catalog()
     deepest = max(1, longest - 1)  # no pass finds more of a request in the cache
     apart = scenario.attention_dp or 1
-    prompt, base = scenario.inputs, scenario.with_(batch=apart)
-    chunk = _chunk(scenario, catalog)
+    prompt, chunk = scenario.inputs, _chunk(scenario, catalog)
 
-    def prefill(tokens: float, ranks: int = apart) -> tuple[int, tuple[float, float, float]]:
-        length = min(int(tokens), deepest)
-        prompts = max(1, round(tokens / length))
+    def prompts(length: int, total: float) -> int:
+        return max(1, round(total / length))
+
+    def prefill(total: float, ranks: int = apart) -> Sizes:
+        length = min(int(total), deepest)
         outputs = min(scenario.outputs, longest - length)  # a device may take no request beyond the longest
-        return prompts, _prefill(scenario.with_(batch=prompts * ranks, inputs=length, outputs=outputs), catalog)
+        return Sizes(prompts(length, total) * ranks, length, outputs)
 
-    def decode(sequences: float, context: float, ranks: int = apart) -> tuple[float, float, float]:
-        tokens = min(chunk, 2 * int(context) - 1)
-        before = max(1, int(context) - 1 - tokens // 2)
-        return _step(scenario.with_(batch=int(sequences) * ranks, inputs=before, outputs=1 + tokens), catalog)
+    def decode(sequences: float, context: float, ranks: int = apart) -> Sizes:
+        made = min(chunk, 2 * int(context) - 1)
+        return Sizes(int(sequences) * ranks, max(1, int(context) - 1 - made // 2), 1 + made)
 
-    def spared(full: tuple[float, float, float], alone: tuple[float, float, float]) -> float:
-        return max(0.0, full[0] - full[1] - (alone[0] - alone[1]))
-
-    prompts = [length for length in (prompt, prompt + 1) if length <= deepest]
-    tokens = np.union1d(ladder(min(budget, longest * max_seqs)), prompts[:1]).astype(float)
+    own = [length for length in (prompt, prompt + 1) if length <= deepest]
+    tokens = np.union1d(ladder(min(budget, longest * max_seqs)), own[:1]).astype(float)
     rows = np.array(ladder(max_seqs), float)
-    contexts = np.union1d(ladder(deepest, min(16, deepest), 4), prompts).astype(float)
-    steps = np.array([[decode(n, c) for c in contexts] for n in rows])  # (rows, contexts, 3)
+    contexts = np.union1d(ladder(deepest, min(16, deepest), 4), own).astype(float)
     made = np.arange(prompt + 1, prompt + scenario.outputs)  # contexts of the scenario's own steps
-    if made.size and made[-1] <= deepest:
-        alone = _step(base, catalog)[0] * made.size
+    asked = [decode(n, c) for n in rows for c in contexts] + [prefill(t) for t in (*tokens, *contexts)]
+    base, at = Sizes(apart, prompt, scenario.outputs), min(prompt + 1, deepest)
+    if whole := made.size and made[-1] <= deepest:
+        asked.append(base)
+    if apart > 1:
+        asked += [prefill(t, 1) for t in tokens if t <= deepest]
+        asked += [decode(n, at, ranks) for n in rows for ranks in (1, apart)]
+    sizes = list(dict.fromkeys(asked))
+    passes = dict(zip(sizes, in_columns(scenario, sizes, _passes_of, catalog), strict=True))
+    steps = np.array([[passes[decode(n, c)].step for c in contexts] for n in rows])  # (rows, contexts, 3)
+    if whole:
+        alone = passes[base].step.total * made.size
         steps *= alone / np.interp(made, contexts, steps[0, :, 0]).sum()
     head = np.ascontiguousarray(steps[:, 0, 2])
     decode_s = steps[:, 0, 0] - steps[:, 0, 1] - head  # of no context: what a longer one adds is attention's
-    linear = [
-        max(0.0, whole - attention - float(np.interp(prompts, rows, head)))
-        for prompts, (whole, attention, _) in map(prefill, tokens)
-    ]
+    linear = []
+    for t in tokens:
+        fill = passes[prefill(t)].prefill
+        together = prompts(min(int(t), deepest), t)
+        linear.append(max(0.0, fill.total - fill.attention - float(np.interp(together, rows, head))))
     prompts_spared, rows_spared = np.zeros(tokens.size), np.zeros(rows.size)
     if apart > 1:
-        alone = [spared(prefill(t)[1], prefill(t, 1)[1]) for t in tokens if t <= deepest]
+
+        def spared(name: str, full: Sizes, alone: Sizes) -> float:
+            whole, part = (getattr(passes[of], name) for of in (full, alone))
+            return max(0.0, whole.total - whole.attention - (part.total - part.attention))
+
+        alone = [spared("prefill", prefill(t), prefill(t, 1)) for t in tokens if t <= deepest]
         share = [s / whole for s, whole in zip(alone, linear) if whole > 0.0] or [0.0]
         prompts_spared = np.array([*alone, *(share[-1] * whole for whole in linear[len(alone) :])])
-        at = min(prompt + 1, deepest)
-        rows_spared = np.array([spared(decode(n, at), decode(n, at, 1)) for n in rows])
+        rows_spared = np.array([spared("step", decode(n, at), decode(n, at, 1)) for n in rows])
     return Times(
         np.zeros(len(GIVEN)),
         tokens,
@@ -201,7 +202,7 @@ def device_times(scenario: Scenario, budget: int, max_seqs: int, longest: int, c
         decode_s,
         head,
         contexts,
-        np.array([prefill(context)[1][1] / context for context in contexts]),
+        np.array([passes[prefill(context)].prefill.attention / context for context in contexts]),
         steps[:, :, 0] - (decode_s + head)[:, None],
         np.minimum(prompts_spared, linear),
         np.minimum(rows_spared, decode_s),
@@ -210,8 +211,10 @@ def device_times(scenario: Scenario, budget: int, max_seqs: int, longest: int, c
 
 def _chunk(scenario: Scenario, catalog: Catalog) -> int:
     """Tokens of the largest chunk that a layer attends in; 1 where none does. [-]"""
-    phases = bind(scenario, catalog).graph.phases
-    return max((int(op.cap) for phase in phases for op in phase.ops if op.anew), default=1)
+    bound = bind(scenario, catalog)
+    if not bound.graph.causal:
+        raise Unsupported(f"{bound.workload.name} makes no tokens one by one: there is no concurrency to predict it at")
+    return max((int(op.cap) for phase in bound.graph.phases for op in phase.ops if op.anew), default=1)
 
 
 def acceptance_of(scenario: Scenario, catalog: Catalog | None = None) -> tuple[float, ...]:
