@@ -8,15 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from engine.choose.question import LOAD, Question
-from engine.cost.assemble import Figures, assemble, figures_where_it_fits
+from engine.cost.assemble import Figures
 from engine.cost.best_plan import make_plan
+from engine.cost.columns import Alike, Sizes, in_columns
 from engine.cost.continuous import Continuous, continuous, first_alone
-from engine.devices.common.contract import Unsupported
-from engine.plan.plan import Plan
-from engine.resolve.bind import bind
+from engine.cost.pieces import Design, fits_of, runs_of
+from engine.devices import family
 from engine.resolve.bound import Bound
-from engine.scenario import Scenario, ScenarioError
+from engine.scenario import Scenario
 from engine.scenario.sentences import amount, level_name
+from entries.schema import InputError
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
@@ -96,17 +97,15 @@ def offers(question: Question, start: Scenario, catalog: Catalog, zoo: Zoo) -> I
     alone: Figures | None = None
     last = 0.0
     start = start.with_(limits=question.limits)
-    for batch in (question.batch,) if question.batch else _BATCHES:
+    for batch, priced in _along(question, start, catalog, zoo):
         scenario = start.with_(batch=batch) if batch != start.batch else start
-        try:
-            bound = bind(scenario, catalog, zoo)
-            plan = make_plan(bound)
-            times = figures_where_it_fits(bound, plan)
-            if times is None:
-                yield _unfit(bound, plan)
-                return
-        except (ScenarioError, Unsupported) as error:
-            yield Refusal(scenario, "runs", str(error))
+        if isinstance(priced, InputError):
+            yield Refusal(scenario, "runs", str(priced))
+            return
+        design, times = priced
+        bound, plan = replace(design.bound, scenario=scenario), design.plan
+        if times is None:
+            yield _unfit(bound)
             return
         if alone is None:
             alone = times if batch == 1 else first_alone(bound)
@@ -121,9 +120,35 @@ def offers(question: Question, start: Scenario, catalog: Catalog, zoo: Zoo) -> I
             yield result
             return
         yield _with_demand(question, bound, times, result, batch * scenario.streams * plan.batches)
-        if result.rate < _WORTH * last or (question.users is not None and batch >= question.users):
+        if result.rate < _WORTH * last:
             return
         last = result.rate
+
+
+Priced = tuple[Design, Figures | None]
+"""A design, of this batch or of several, and the figures at this one; None where it does not fit."""
+
+
+def _along(
+    question: Question, start: Scenario, catalog: Catalog, zoo: Zoo
+) -> Iterator[tuple[int, Priced | InputError]]:
+    """Every batch that may be worth it with its figures, or why it can't be.
+
+    The first, then all others at once; one by one on a machine that runs a program for each.
+    """
+
+    def read(alike: Alike) -> list[Priced]:
+        fits = alike.fits().tolist()
+        return [(alike.design, alike.alone(at) if fit else None) for at, fit in enumerate(fits)]
+
+    batches = (question.batch,) if question.batch else _BATCHES
+    if question.users is not None:
+        batches = tuple(b for b, before in zip(batches, (0, *batches), strict=False) if before < question.users)
+    device = catalog.device(catalog.system(start.system).devices[0].device)
+    tail = [batches[1:]] if family(device.kind).compiled else [(batch,) for batch in batches[1:]]
+    for part in filter(None, (batches[:1], *tail)):
+        sizes = [Sizes(batch, start.inputs, start.outputs) for batch in part]
+        yield from zip(part, in_columns(start, sizes, read, catalog, zoo, lambda error: error), strict=True)
 
 
 def units_of(bound: Bound) -> float:
@@ -132,9 +157,10 @@ def units_of(bound: Bound) -> float:
     return float(s.inputs) if bound.graph.items else bound.graph.units_per_request.at(s.inputs, s.outputs)
 
 
-def _unfit(bound: Bound, plan: Plan) -> Refusal:
+def _unfit(bound: Bound) -> Refusal:
     """The memory that lacks most of its room, in a few words."""
-    fits = [fit for stage in assemble(bound, plan).priced for fit in stage.fits if not fit.fits]
+    design = Design(bound, make_plan(bound))
+    fits = [fit for stage in fits_of(design, runs_of(design)) for fit in stage if not fit.fits]
     fit = max(fits, key=lambda fit: fit.need_bytes / fit.capacity_bytes)
     need, room = amount(fit.need_bytes, "B"), amount(fit.capacity_bytes, "B")
     sentence = f"{fit.holds} need {need} per device of {room} {level_name(fit.level)}"

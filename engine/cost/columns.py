@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,9 +18,8 @@ from engine.devices.common.cached import remembered
 from engine.devices.common.column import Column, NotAlike, arrays_of
 from engine.devices.common.job import Job
 from engine.plan.schemes import open_plan
-from engine.resolve.bind import bind, named
-from engine.resolve.bound import Bound, own_model
-from engine.resolve.check import check, check_model, lower_graph
+from engine.resolve.bind import named, offered
+from engine.resolve.bound import Bound
 from engine.scenario import Scenario
 from entries.schema import InputError
 from hardware_specs.catalog import Catalog
@@ -73,7 +72,7 @@ class Alike:
         if fam.compiled is not None and fam.compiled.apart[fam.compiled.company(job)]:
             numbers, tables = arrays_of([*job.sizes, *fam.compiled.record(job)]), Tables(fam.compiled.tables(job))
             for part, kind in zip(parts[1:], of, strict=True):
-                if ops := _those((job, kind)):
+                if ops := _of_kind((job, kind)):
                     add_up(replace(job, ops=ops), numbers, tables, part)
         elif n > 1:
             raise NotAlike(wholly=True)
@@ -89,7 +88,7 @@ class Alike:
 
 
 @remembered(lambda part: (id(part[0].phase), id(part[0].ops), part[1]))
-def _those(part: tuple[Job, Callable[[Op], bool]]) -> tuple[Op, ...]:
+def _of_kind(part: tuple[Job, Callable[[Op], bool]]) -> tuple[Op, ...]:
     """A job's operators of a kind: always the same tuple, so that what is known of it is found."""
     return tuple(op for op in part[0].ops if part[1](op))
 
@@ -100,52 +99,51 @@ def in_columns(
     read: Callable[[Alike], Sequence[T]],
     catalog: Catalog | None = None,
     zoo: Zoo | None = None,
+    refused: Callable[[InputError], T] | None = None,
 ) -> list[T]:
     """What ``read`` finds of a scenario at each of many sizes, those whose plans are alike at once.
 
     ``read`` gives a value for each size of an `Alike`, and may raise NotAlike where it must have fewer. Every figure is
-    `evaluate`'s to the bit. ScenarioError or Unsupported where a size is not allowed.
+    `evaluate`'s to the bit. A size that is not allowed is what ``refused`` makes of it, else ScenarioError or
+    Unsupported.
     """
     result: dict[int, T] = {}
     base = named(scenario, catalog, zoo)
-    for ends in zip(*((min(column), max(column)) for column in zip(*sizes, strict=True)), strict=True):
-        scenario.with_(**Sizes(*ends)._asdict())  # what a size may be is a range, so all between are allowed
+    for end in (min, max) if len(sizes) > 1 else ():  # what a size may be is a range, so all between are allowed
+        scenario.with_(**dict(zip(Sizes._fields, map(end, zip(*sizes, strict=True)), strict=True)))
 
     @np.errstate(all="ignore")
     def price(places: Sequence[int]) -> None:
-        here = [sizes[place] for place in places]
         try:
-            alike = _columns(base, places, here) if len(places) > 1 else _one(base, places[0], here[0])
+            alike = Alike(places, _design(base, [sizes[place] for place in places]))
             result.update(zip(places, read(alike), strict=True))
         except (NotAlike, InputError) as error:
-            if len(places) == 1:
+            if len(places) > 1:
+                for part in _parts(places, error):
+                    price(part)
+            elif refused is not None and isinstance(error, InputError):
+                result[places[0]] = refused(error)
+            else:
                 raise
-            for part in _parts(places, error):
-                price(part)
 
     price(range(len(sizes)))
     return [result[place] for place in range(len(sizes))]
 
 
-def _one(base: Bound, place: int, sizes: Sizes) -> Alike:
-    bound = bind(base.scenario.with_(**sizes._asdict()), base.catalog, base.zoo)
-    return Alike((place,), Design(bound, make_plan(bound)))
-
-
-def _columns(base: Bound, places: Sequence[int], sizes: Sequence[Sizes]) -> Alike:
-    """Several sizes at once; NotAlike where they must be taken apart."""
-    columns = {
+def _design(base: Bound, sizes: Sequence[Sizes]) -> Design:
+    """The design of one size, or of several as columns; NotAlike where those must be taken apart."""
+    changes: dict[str, Any] = {
         name: Column(values) if len({*values}) > 1 else values[0]
         for name, values in zip(Sizes._fields, zip(*sizes, strict=True), strict=True)
     }
-    scenario = Scenario.model_construct(**dict(base.scenario.__dict__) | columns)
-    check(scenario, base.system, base.device, base.graph)
-    check_model(base)
-    graph = lower_graph(scenario, base.device, base.graph, own_model(base.device, base.model))
-    plan = open_plan(bound := replace(base, scenario=scenario, graph=graph))
+    if len(sizes) == 1:
+        bound = offered(replace(base, scenario=base.scenario.with_(**changes)))
+        return Design(bound, make_plan(bound))
+    scenario = Scenario.model_construct(**(dict(base.scenario.__dict__) | changes))
+    plan = open_plan(bound := offered(replace(base, scenario=scenario)))
     if plan.options:  # each size has a best one of its own
         raise NotAlike(wholly=True)
-    return Alike(places, Design(bound, plan))
+    return Design(bound, plan)
 
 
 def _parts(places: Sequence[int], error: Exception) -> Iterator[Sequence[int]]:

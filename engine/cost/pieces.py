@@ -258,13 +258,18 @@ def _globals(design: Design) -> Numbers:
     return (units, answers, 1.0 * s.streams, batches_of(bound), *figures, *prices, *power), None
 
 
-def demands(design: Design, runs: Sequence[tuple[int, int]]) -> Numbers:
-    """Need and capacity of each memory that must hold what all stages keep there, one after the other. [B]"""
+def fits_of(design: Design, runs: Sequence[tuple[int, int]]) -> list[tuple[Fit, ...]]:
+    """Demands of each stage on its memories, as `together` has them."""
     fits: list[Sequence[Fit]] = []
     for at, stage in enumerate(design.plan.stages):
         job = design.first_job(at, [phase for s, phase in runs if s == at])
         fits.append(() if job is None else family(stage.device.kind).place(job))
-    needs = [fit for stage_fits in together(design.plan, fits) for fit in stage_fits if fit.required]
+    return together(design.plan, fits)
+
+
+def demands(design: Design, runs: Sequence[tuple[int, int]]) -> Numbers:
+    """Need and capacity of each memory that must hold what all stages keep there, one after the other. [B]"""
+    needs = [fit for stage_fits in fits_of(design, runs) for fit in stage_fits if fit.required]
     return [x for fit in needs for x in (fit.need_bytes, fit.capacity_bytes)], None
 
 

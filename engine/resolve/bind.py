@@ -101,11 +101,18 @@ def bind(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = N
 
     ScenarioError or Unsupported in one sentence otherwise.
     """
+    return offered(named(scenario, catalog, zoo))
+
+
+def offered(bound: Bound) -> Bound:
+    """What `named` found once it is checked against each other, with the graph as the accelerator's compiler runs it.
+
+    ScenarioError or Unsupported in one sentence otherwise.
+    """
     beat()
-    bound = named(scenario, catalog, zoo)
-    check(scenario, bound.system, bound.device, bound.graph)
+    check(bound.scenario, bound.system, bound.device, bound.graph)
     check_model(bound)
-    graph = lower_graph(scenario, bound.device, bound.graph, own_model(bound.device, bound.model))
+    graph = lower_graph(bound.scenario, bound.device, bound.graph, own_model(bound.device, bound.model))
     return bound if graph is bound.graph else replace(bound, graph=graph)
 
 

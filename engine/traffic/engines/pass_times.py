@@ -90,11 +90,11 @@ class _Passes(NamedTuple):
 
     ``prefill``: taking in the prompts of a batch up to the first token of each. ``step``: one of a batch's tokens
     after the first, the mean of them; where tokens are guessed ahead it makes more than one, and guessing is of the
-    head. None where the first is the last.
+    head. NaN where the first is the last.
     """
 
     prefill: _Pass
-    step: _Pass | None
+    step: _Pass
 
 
 def _passes_of(alike: Alike) -> list[_Passes]:
@@ -107,17 +107,12 @@ def _passes_of(alike: Alike) -> list[_Passes]:
         seconds = seconds_of[at] * passes
         phases[name] = np.vstack([phases.get(name, np.zeros((4, n)))[:3] + seconds, passes])
     latency, first = (rows[layout.where.metrics + METRICS.index(name)] for name in ("latency_s", "ttft_s"))
-    none = np.zeros((4, n))
-    after = sum((seconds for name, seconds in phases.items() if "prefill" not in name), none)
-    guess, made = phases.get("guess", none), phases.get("decode", none)[3]
-    result = []
-    for i, steps in enumerate(made.tolist()):
-        prefill, step = _Pass.within(first[i], *phases["prefill"][1:3, i]), None
-        if steps > 0.0:
-            guessing = guess[0, i] - guess[1, i] - guess[2, i]
-            step = _Pass.within(*(np.array([latency[i] - first[i], after[1, i], after[2, i] + guessing]) / steps))
-        result.append(_Passes(prefill, step))
-    return result
+    after = sum((seconds for name, seconds in phases.items() if "prefill" not in name), np.zeros((4, n)))
+    guess, decode = (phases.get(name, np.zeros((4, n))) for name in ("guess", "decode"))
+    after[2] += guess[0] - guess[1] - guess[2]
+    step = np.array([latency - first, after[1], after[2]]) / decode[3]
+    columns = zip(first.tolist(), *phases["prefill"][1:3].tolist(), *step.tolist(), strict=True)
+    return [_Passes(_Pass.within(*column[:3]), _Pass.within(*column[3:])) for column in columns]
 
 
 def device_times(scenario: Scenario, budget: int, max_seqs: int, longest: int, catalog: Catalog | None = None) -> Times:
@@ -158,10 +153,10 @@ def device_times(scenario: Scenario, budget: int, max_seqs: int, longest: int, c
         made = min(chunk, 2 * int(context) - 1)
         return Sizes(int(sequences) * ranks, max(1, int(context) - 1 - made // 2), 1 + made)
 
-    own = [length for length in (prompt, prompt + 1) if length <= deepest]
-    tokens = np.union1d(ladder(min(budget, longest * max_seqs)), own[:1]).astype(float)
+    prompt_lengths = [length for length in (prompt, prompt + 1) if length <= deepest]
+    tokens = np.union1d(ladder(min(budget, longest * max_seqs)), prompt_lengths[:1]).astype(float)
     rows = np.array(ladder(max_seqs), float)
-    contexts = np.union1d(ladder(deepest, min(16, deepest), 4), own).astype(float)
+    contexts = np.union1d(ladder(deepest, min(16, deepest), 4), prompt_lengths).astype(float)
     made = np.arange(prompt + 1, prompt + scenario.outputs)  # contexts of the scenario's own steps
     asked = [decode(n, c) for n in rows for c in contexts] + [prefill(t) for t in (*tokens, *contexts)]
     base, at = Sizes(apart, prompt, scenario.outputs), min(prompt + 1, deepest)
