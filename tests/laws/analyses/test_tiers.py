@@ -19,6 +19,7 @@ from engine.plan.schemes import split_wires
 from engine.resolve.choices import choices, default_scenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, ScenarioError
+from entries.schema import InputError
 from tests.effort import examples
 from tests.laws.analyses.rows import CORE, FEW, METRO, NEAR, TIERS, named, on_row, price_at
 
@@ -155,7 +156,7 @@ def test_machines_of_the_catalog_and_a_network_processor_stand_at_a_tier():
     ],
 )
 def test_bad_input_is_a_sentence(change, said):
-    with pytest.raises(ScenarioError, match=said.replace("(", r"\(")) as error:
+    with pytest.raises(InputError, match=said.replace("(", r"\(")) as error:
         placements(replace(on_row("mobilenet-v1"), **change))
     assert "\n" not in str(error.value)
 
