@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -96,7 +96,7 @@ def _of_kind(part: tuple[Job, Callable[[Op], bool]]) -> tuple[Op, ...]:
 def in_columns(
     scenario: Scenario,
     sizes: Sequence[Sizes],
-    read: Callable[[Alike], Sequence[T]],
+    read: Callable[[Alike], Iterable[T]],
     catalog: Catalog | None = None,
     zoo: Zoo | None = None,
     refused: Callable[[InputError], T] | None = None,

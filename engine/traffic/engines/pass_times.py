@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -71,34 +72,14 @@ def _of_request(op: Op) -> bool:
     return op.group == "lm-head" or op.name == "final-norm"
 
 
-class _Pass(NamedTuple):
-    """A pass: all of it, its attention, its head. [s]"""
+def _passes_of(alike: Alike) -> np.ndarray:
+    """Passes of scenarios that are alike, priced as columns of one design: (n, 2, 3) [s].
 
-    total: float
-    attention: float
-    head: float
-
-    @classmethod
-    def within(cls, total: float, attention: float, head: float) -> _Pass:
-        """With parts in their shares where they overlap and would be more than all of it."""
-        share = min(1.0, total / (attention + head)) if attention + head > 0.0 else 1.0
-        return cls(total, share * attention, share * head)
-
-
-class _Passes(NamedTuple):
-    """Passes of a scenario at one of its sizes.
-
-    ``prefill``: taking in the prompts of a batch up to the first token of each. ``step``: one of a batch's tokens
-    after the first, the mean of them; where tokens are guessed ahead it makes more than one, and guessing is of the
-    head. NaN where the first is the last.
+    Of each scenario the taking in of a batch's prompts up to the first token of each, and a pass of one of the tokens
+    after it, the mean of them: all of it, its attention, its head, in their shares where these overlap and would be
+    more than all of it. Where tokens are guessed ahead such a pass makes more than one, and guessing is of the head.
+    NaN where the first token is the last.
     """
-
-    prefill: _Pass
-    step: _Pass
-
-
-def _passes_of(alike: Alike) -> list[_Passes]:
-    """Passes of scenarios that are alike, priced as columns of one design."""
     n, phases = len(alike.places), dict[str, np.ndarray]()  # seconds of all passes, attention, head; passes: (4, n)
     seconds_of = [alike.pass_seconds(at, (of_context, _of_request)) for at in range(len(alike.runs))]
     layout, rows = alike.figures.layout, alike.figures.rows
@@ -111,8 +92,10 @@ def _passes_of(alike: Alike) -> list[_Passes]:
     guess, decode = (phases.get(name, np.zeros((4, n))) for name in ("guess", "decode"))
     after[2] += guess[0] - guess[1] - guess[2]
     step = np.array([latency - first, after[1], after[2]]) / decode[3]
-    columns = zip(first.tolist(), *phases["prefill"][1:3].tolist(), *step.tolist(), strict=True)
-    return [_Passes(_Pass.within(*column[:3]), _Pass.within(*column[3:])) for column in columns]
+    table = np.array([[first, *phases["prefill"][1:3]], step])
+    parts = table[:, 1:].sum(axis=1)
+    table[:, 1:] *= np.minimum(1.0, np.where(parts > 0.0, table[:, 0] / parts, 1.0))[:, None]
+    return table.transpose(2, 0, 1)
 
 
 def device_times(scenario: Scenario, budget: int, max_seqs: int, longest: int, catalog: Catalog | None = None) -> Times:
@@ -141,13 +124,10 @@ def device_times(scenario: Scenario, budget: int, max_seqs: int, longest: int, c
     apart = scenario.attention_dp or 1
     prompt, chunk = scenario.inputs, _chunk(scenario, catalog)
 
-    def prompts(length: int, total: float) -> int:
-        return max(1, round(total / length))
-
     def prefill(total: float, ranks: int = apart) -> Sizes:
         length = min(int(total), deepest)
         outputs = min(scenario.outputs, longest - length)  # a device may take no request beyond the longest
-        return Sizes(prompts(length, total) * ranks, length, outputs)
+        return Sizes(max(1, round(total / length)) * ranks, length, outputs)
 
     def decode(sequences: float, context: float, ranks: int = apart) -> Sizes:
         made = min(chunk, 2 * int(context) - 1)
@@ -167,37 +147,35 @@ def device_times(scenario: Scenario, budget: int, max_seqs: int, longest: int, c
         asked += [decode(n, at, ranks) for n in rows for ranks in (1, apart)]
     sizes = list(dict.fromkeys(asked))
     passes = dict(zip(sizes, in_columns(scenario, sizes, _passes_of, catalog), strict=True))
-    steps = np.array([[passes[decode(n, c)].step for c in contexts] for n in rows])  # (rows, contexts, 3)
+    steps = np.array([[passes[decode(n, c)][1] for c in contexts] for n in rows])  # (rows, contexts, 3)
     if whole:
-        alone = passes[base].step.total * made.size
-        steps *= alone / np.interp(made, contexts, steps[0, :, 0]).sum()
+        steps *= passes[base][1, 0] * made.size / np.interp(made, contexts, steps[0, :, 0]).sum()
     head = np.ascontiguousarray(steps[:, 0, 2])
     decode_s = steps[:, 0, 0] - steps[:, 0, 1] - head  # of no context: what a longer one adds is attention's
-    linear = []
-    for t in tokens:
-        fill = passes[prefill(t)].prefill
-        together = prompts(min(int(t), deepest), t)
-        linear.append(max(0.0, fill.total - fill.attention - float(np.interp(together, rows, head))))
+
+    def without_attention(part: int, asked: Iterable[Sizes]) -> np.ndarray:
+        return np.array([passes[size][part, 0] - passes[size][part, 1] for size in asked])
+
+    prompts = [prefill(t).batch / apart for t in tokens]
+    linear = np.maximum(0.0, without_attention(0, map(prefill, tokens)) - np.interp(prompts, rows, head))
     prompts_spared, rows_spared = np.zeros(tokens.size), np.zeros(rows.size)
     if apart > 1:
-
-        def spared(name: str, full: Sizes, alone: Sizes) -> float:
-            whole, part = (getattr(passes[of], name) for of in (full, alone))
-            return max(0.0, whole.total - whole.attention - (part.total - part.attention))
-
-        alone = [spared("prefill", prefill(t), prefill(t, 1)) for t in tokens if t <= deepest]
-        share = [s / whole for s, whole in zip(alone, linear) if whole > 0.0] or [0.0]
-        prompts_spared = np.array([*alone, *(share[-1] * whole for whole in linear[len(alone) :])])
-        rows_spared = np.array([spared("step", decode(n, at), decode(n, at, 1)) for n in rows])
+        short = tokens[tokens <= deepest]
+        alone = without_attention(0, [prefill(t, 1) for t in short])
+        spared = (without_attention(0, map(prefill, short)) - alone).clip(0.0)
+        share = [s / whole for s, whole in zip(spared, linear, strict=False) if whole > 0.0] or [0.0]
+        prompts_spared = np.concatenate([spared, share[-1] * linear[short.size :]])
+        full, single = ([decode(n, at, ranks) for n in rows] for ranks in (apart, 1))
+        rows_spared = (without_attention(1, full) - without_attention(1, single)).clip(0.0)
     return Times(
         np.zeros(len(GIVEN)),
         tokens,
-        np.array(linear),
+        linear,
         rows,
         decode_s,
         head,
         contexts,
-        np.array([passes[prefill(context)].prefill.attention / context for context in contexts]),
+        np.array([passes[prefill(context)][0, 1] / context for context in contexts]),
         steps[:, :, 0] - (decode_s + head)[:, None],
         np.minimum(prompts_spared, linear),
         np.minimum(rows_spared, decode_s),
