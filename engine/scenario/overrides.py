@@ -104,7 +104,7 @@ def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
         fields[head] = fields[head] | {tail: _number(path, value)}
     else:
         raise ScenarioError(
-            f"{brief(path, 60)} is not a setting; there are {', '.join(sorted(_PLAIN | _WHOLE))}, tile, params.*, "
+            f"{brief(path, 40)} is not a setting; there are {', '.join(sorted(_PLAIN | _WHOLE))}, tile, params.*, "
             "switches.*, layers.*, costs.*, limits.*, and hardware as devices.0.*, host.*, links.*, model.*"
         )
     return make(fields)

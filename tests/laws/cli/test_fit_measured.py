@@ -16,7 +16,7 @@ from engine.resolve.choices import default_scenario
 from hardware_specs.catalog import Catalog, default_catalog
 from tests.laws.cli.measured_tables import run, table
 
-NETS = [(id, b) for id in ("resnet50", "bert-base", "wide-deep-criteo", "mobilenet-v1") for b in (1, 8, 64)]
+NETS = [(id, b) for id in ("resnet50", "bert-base", "shufflenet-v2", "mobilenet-v1") for b in (1, 8, 64)]
 TURNED = {"gemm_efficiency": 0.35, "conv_efficiency": 0.4, "op_overhead": 8e-6}
 
 
