@@ -1,8 +1,9 @@
 """Puts a price together: phases, stages, wires, power and money of a scenario's designs. Estimates, as their parts are.
 
-Everybody prices here. `assemble` takes one design and keeps the detail of its operators, `paces` takes the options of a
-plan as columns, and a sweep takes the same pieces (`engine.cost.pieces`), each over the axes that it depends on
-(`engine.sweep.pricing.tables`). A number of a design is a double or a `Column` of many.
+Everybody prices here. `assemble` takes one design and keeps the detail of its operators, `plan_keys` takes the options
+of a plan as columns, `engine.cost.columns` batches and lengths, and a sweep takes the same pieces
+(`engine.cost.pieces`), each over the axes that it depends on (`engine.sweep.pricing.tables`). A number of a design is a
+double or a `Column` of many.
 """
 
 import math
@@ -270,7 +271,7 @@ def rows_of(design: Design, n: int, runs: Sequence[tuple[int, int]], costs: Sequ
     return layout, rows
 
 
-def paces(bound: Bound, plans: Sequence[Plan]) -> list[tuple[bool, float, float]]:
+def plan_keys(bound: Bound, plans: Sequence[Plan]) -> list[tuple[bool, float, float]]:
     """Of plans that differ in their tiles alone: whether each lacks room, its interval and its latency. [-], [s]"""
     n = len(plans)
     design = Design(bound, tiles_as_columns(plans, (n,)))
@@ -279,7 +280,7 @@ def paces(bound: Bound, plans: Sequence[Plan]) -> list[tuple[bool, float, float]
         layout, rows = rows_of(design, n, runs)
         lacks = lacks_room(design, runs, n).tolist()
     except NotAlike:
-        return [pace for plan in plans for pace in paces(bound, [plan])]
+        return [key for plan in plans for key in plan_keys(bound, [plan])]
     interval, latency = rows[layout.where.metrics + number.INTERVAL], rows[layout.where.metrics + number.LATENCY]
     return list(zip(lacks, interval.tolist(), latency.tolist(), strict=True))
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from engine.cost.assemble import Figures, Schedule, assemble, figures_where_it_fits, paces
+from engine.cost.assemble import Figures, Schedule, assemble, figures_where_it_fits, plan_keys
 from engine.devices.common.cached import remembered
 from engine.devices.common.contract import Unsupported
 from engine.plan.parallel import shared_otherwise
@@ -32,7 +32,7 @@ def _fastest(bound: Bound, plan: Plan) -> Plan:
     candidates: list[tuple[bool, float, float]] = []
     for _, group in groupby(plan.options, key=alike):
         first, *tail = group
-        candidates += paces(bound, [first, *tail]) if tail else [_pace((identity, bound, first))]
+        candidates += plan_keys(bound, [first, *tail]) if tail else [_plan_key((identity, bound, first))]
     return plan.options[candidates.index(min(candidates))]
 
 
@@ -44,9 +44,9 @@ def _parts(plan: Plan) -> tuple[Any, ...]:
 
 
 @remembered(lambda option: (option[0], _parts(option[2])))
-def _pace(option: tuple[Any, Bound, Plan]) -> tuple[bool, float, float]:
-    """`paces` of a scenario's plan. More devices leave the same plans open as fewer, and some beside."""
-    return paces(option[1], [option[2]])[0]
+def _plan_key(option: tuple[Any, Bound, Plan]) -> tuple[bool, float, float]:
+    """`plan_keys` of a scenario's plan. More devices leave the same plans open as fewer, and some beside."""
+    return plan_keys(option[1], [option[2]])[0]
 
 
 def enough_devices(bound: Bound, latency_s: float) -> str | None:

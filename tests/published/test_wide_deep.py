@@ -17,7 +17,9 @@ def scenario(framework: str, precision: str) -> Scenario:
 
 
 def test_what_was_fitted_is_calibration():
-    assert {id for id in fit_claims() if id.startswith("WD-")} == {"WD-008", "WD-010", "WD-011", "WD-014", "WD-017"}
+    """All four printed rates were in view when the call's time was chosen; the rest follows from them."""
+    rates, follow = {f"WD-{number:03}" for number in range(10, 14)}, {"WD-008", "WD-014", "WD-015", "WD-017"}
+    assert {id for id in fit_claims() if id.startswith("WD-")} == rates | follow
 
 
 def test_headline_int8_rate_within_five_percent():

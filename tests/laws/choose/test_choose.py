@@ -389,17 +389,6 @@ def test_a_system_that_is_named_twice_is_one_candidate() -> None:
     assert [row.rank for row in choose({"workload": "resnet50", "systems": ["t4", "t4"]}).rows] == [1]
 
 
-def test_a_terminal_is_shown_what_the_rows_are_ranked_by(capsys: pytest.CaptureFixture[str]) -> None:
-    """For a demand the rows go by what all instances cost an hour; the cost of a million may order them otherwise."""
-    assert main(["choose", "preset:dlrm", "--systems", "a100-sxm-80gb,xeon-8380,xeon-8280"]) == 0
-    _, _, titles, *rows, _, _ = capsys.readouterr().out.splitlines()
-    start, end = titles.index("usd per hour"), titles.index("usd per million items")
-    money = [float(row[start:end]) for row in rows]
-    assert titles.startswith("rank  system")
-    assert len(money) == 3
-    assert money == sorted(money)
-
-
 def test_one_system_or_one_more_is_said_in_the_singular() -> None:
     question = {"workload": "resnet50", "batch": 1}
     alone = choose(question | {"systems": ["tpu-v5e"]}).sentence

@@ -173,3 +173,14 @@ def test_an_id_of_a_preset_alone_is_answered_with_the_preset(capsys: pytest.Capt
 def test_a_price_has_three_digits_with_their_zeros(capsys: pytest.CaptureFixture[str]) -> None:
     prices = re.findall(r"token .*, \$(\S+) per million", run(capsys, "evaluate", "preset:dfx-1.5b")[1])
     assert [len(price.replace(".", "").lstrip("0")) for price in prices] == [3, 3]
+
+
+def test_a_terminal_is_shown_what_the_rows_are_ranked_by(capsys: pytest.CaptureFixture[str]) -> None:
+    """For a demand the rows go by what all instances cost an hour; the cost of a million may order them otherwise."""
+    _, out, _ = run(capsys, "choose", "preset:dlrm", "--systems", "a100-sxm-80gb,xeon-8380,xeon-8280")
+    _, _, titles, *rows, _, _ = out.splitlines()
+    start, end = titles.index("usd per hour"), titles.index("usd per million items")
+    money = [float(row[start:end]) for row in rows]
+    assert titles.startswith("rank  system")
+    assert len(money) == 3
+    assert money == sorted(money)

@@ -332,8 +332,7 @@ EXEMPT_MODEL = {
     "npu.feature_bytes": "a host parses records before they cross the network to this family",
     "cpu.power_cycles": "moves networks with local response normalisation, none of the few here",
     "cpu.winograd_transform": "moves what ncnn runs with windows of 3 x 3, none of the few here",
-    "card.pool_cycles": "moves random scenarios of fb-node, none of the few here",
-    "card.length_spread": "moves random scenarios of fb-node, none of the few here",
+    **dict.fromkeys(("card.pool_cycles", "card.length_spread"), "moves random scenarios of fb-node, but not these"),
 }
 """``kind.parameter`` of what may move nothing, each with why."""
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.cost import best_plan
-from engine.cost.assemble import assemble, paces
+from engine.cost.assemble import assemble, plan_keys
 from engine.evaluate import evaluate
 from engine.plan.schemes import open_plan
 from engine.resolve.bind import bind
@@ -232,16 +232,16 @@ def test_a_pass_over_several_devices_does_the_same_work():
 def test_ways_to_pin_are_priced_once_for_all_counts_that_have_them(monkeypatch):
     """More devices have the ways of fewer, remembered by all that a price depends on: plans are as priced alone."""
     priced = []
-    monkeypatch.setattr(best_plan, "paces", lambda bound, plans: priced.append(plans) or paces(bound, plans))
+    monkeypatch.setattr(best_plan, "plan_keys", lambda bound, plans: priced.append(plans) or plan_keys(bound, plans))
     changes = ({}, {"batch": 4}, {"overrides": {"devices.0.npu.clock": "100 MHz"}}, {"switches": {"interleave": False}})
     for workload in ("resnet50", "tp1-lstm", "gru-3200x2400"):
         base = default_scenario("brainwave-a10", workload, scheme="pinned")
         scenarios = [base.with_(devices=n, **change) for n in (2, 8, 4) for change in changes]
-        best_plan._pace.cache_clear()
+        best_plan._plan_key.cache_clear()
         together = [best_plan.make_plan(bind(scenario)) for scenario in scenarios]
         count, options = len(priced), sum(len(open_plan(bind(scenario)).options) for scenario in scenarios)
         assert count < 0.7 * options
         for scenario, plan in zip(scenarios, together, strict=True):
-            best_plan._pace.cache_clear()
+            best_plan._plan_key.cache_clear()
             assert best_plan.make_plan(bind(scenario)) == plan
         priced.clear()
