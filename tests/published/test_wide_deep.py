@@ -1,6 +1,6 @@
 """Document 002: TensorFlow's INT8 rate is that of calls that take turns; the other rates are predicted with it."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 
@@ -37,6 +37,16 @@ def test_the_gain_is_amdahl_s_not_the_units():
 def test_little_s_law_gives_the_batch_latency():
     r = evaluate(scenario("tensorflow", "int8"))
     assert r.throughput_per_s * r.latency_s == pytest.approx(28 * 512)
+
+
+def test_a_batch_that_waits_for_calls_says_so():
+    """In INT8 the calls of 28 streams last longer than a batch computes; in FP32, and of one stream, they do not."""
+    waiting = {
+        (framework, precision): any("calls of all other streams" in str(a) for a in evaluate(s).assumptions)
+        for framework, precision in product(("tensorflow", "onednn-graph"), ("fp32", "int8"))
+        for s in (scenario(framework, precision),)
+    }
+    assert [key for key, waits in waiting.items() if waits] == [("tensorflow", "int8")]
 
 
 def test_optimisations_of_the_graph_add_up_step_by_step():

@@ -125,6 +125,8 @@ def price(job: Job) -> PhaseCost:
         lasting = np.maximum(out, _columns(job, inter_op=1.0))
     use, where = instructions_per_cycle(job, lasting), f"{job.device.name}, {job.phase.name}"
     notes = (f"{where}: about {use:.1f} instructions a cycle on a busy core",) if use is not None else ()
+    if (turns_s := (job.streams - 1.0) * call_seconds(job)) and out[:, :6].sum() <= turns_s * (1.0 + 1e-9):
+        notes += (f"{where}: a batch waits for the calls of all other streams; faster operators don't shorten it",)
     columns = (out[:, at] for at in (C.WORK, C.ROOF, C.MOVED, C.NEAR))
     counters, durations = top_down(job, lasting), lasting[:, :6].sum(axis=1)
     return PhaseCost(out[:, :6], *columns, overheads=_intake(job), notes=notes, counters=counters, durations=durations)
