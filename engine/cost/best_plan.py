@@ -92,11 +92,13 @@ def fewer_devices(bound: Bound, latency_s: float) -> str | None:
 
 _WORTH = 1.05  # times the rate from which another count of streams is offered
 _NEARER = 1.01  # times the rate from which one further off is
-_SOONER = 0.8  # of the time up to which what takes longer is told
+_AS_MUCH = 0.999  # times the rate from which what answers sooner is no less
+_SOONER = 0.8  # of the time up to which it is offered, and what takes longer is told
 
 
 def better_streams(bound: Bound, times: Schedule, names: Mapping[str, str]) -> str | None:
-    """A sentence where another count of streams answers more a second, with what the present one waits for.
+    """A sentence where another count of streams answers more a second, or as much sooner, with what the present one
+    waits for.
 
     Tried are the powers of two, and the shares of the most streams that leave none of a device idle.
     """
@@ -111,8 +113,10 @@ def better_streams(bound: Bound, times: Schedule, names: Mapping[str, str]) -> s
             figures = figures_where_it_fits(candidate, make_plan(candidate))
         except (ScenarioError, Unsupported):
             continue
-        threshold = best.units_per_s * (_WORTH if best is times else _NEARER)
-        if figures is not None and figures.units_per_s > threshold:
+        if figures is None:
+            continue
+        gain, sooner = figures.units_per_s / best.units_per_s, figures.latency_s / best.latency_s
+        if gain > (_WORTH if best is times else _NEARER) or (gain > _AS_MUCH and sooner < _SOONER):
             best, count = figures, streams
     if not count:
         return None

@@ -41,12 +41,26 @@ def test_little_s_law_gives_the_batch_latency():
 
 def test_a_batch_that_waits_for_calls_says_so():
     """In INT8 the calls of 28 streams last longer than a batch computes; in FP32, and of one stream, they do not."""
-    waiting = {
-        (framework, precision): any("calls of all other streams" in str(a) for a in evaluate(s).assumptions)
+    reports = {
+        (framework, precision): evaluate(scenario(framework, precision))
         for framework, precision in product(("tensorflow", "onednn-graph"), ("fp32", "int8"))
-        for s in (scenario(framework, precision),)
     }
-    assert [key for key, waits in waiting.items() if waits] == [("tensorflow", "int8")]
+    for says in ("calls of all other streams", "calls of the interpreter"):
+        waiting = [k for k, r in reports.items() if says in r.limited_by or any(says in str(a) for a in r.assumptions)]
+        assert waiting == [("tensorflow", "int8")], says
+
+
+def test_what_binds_a_batch_that_waits_for_calls_is_what_the_verdict_says():
+    """A tenth off the call brings what the verdict says, and a tenth off products brings nothing."""
+    batches = scenario("tensorflow", "int8")
+    now, quicker = (evaluate(batches.with_(overrides=o)) for o in ({}, {"model.call_time": 0.9 * 4.4e-4}))
+    assert (
+        "bound by **calls of the interpreter, which take turns**: 10% less time there cuts latency by 10%"
+        in now.verdict
+    )
+    assert quicker.latency_s == pytest.approx(0.9 * now.latency_s, rel=1e-3)
+    faster = evaluate(batches.with_(overrides={"devices.0.cpu.flop_per_cycle.int8": "300 OP/cycle"}))
+    assert faster.latency_s == pytest.approx(now.latency_s)
 
 
 def test_optimisations_of_the_graph_add_up_step_by_step():

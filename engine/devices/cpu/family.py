@@ -125,11 +125,24 @@ def price(job: Job) -> PhaseCost:
         lasting = np.maximum(out, _columns(job, inter_op=1.0))
     use, where = instructions_per_cycle(job, lasting), f"{job.device.name}, {job.phase.name}"
     notes = (f"{where}: about {use:.1f} instructions a cycle on a busy core",) if use is not None else ()
-    if (turns_s := (job.streams - 1.0) * call_seconds(job)) and out[:, :6].sum() <= turns_s * (1.0 + 1e-9):
+    if _waits_for_calls(job, out):
         notes += (f"{where}: a batch waits for the calls of all other streams; faster operators don't shorten it",)
     columns = (out[:, at] for at in (C.WORK, C.ROOF, C.MOVED, C.NEAR))
     counters, durations = top_down(job, lasting), lasting[:, :6].sum(axis=1)
     return PhaseCost(out[:, :6], *columns, overheads=_intake(job), notes=notes, counters=counters, durations=durations)
+
+
+def _waits_for_calls(job: Job, out: np.ndarray) -> bool:
+    """Whether the calls of all other streams take as long as a pass, whose columns hold its waits for them."""
+    calls_s = (job.streams - 1.0) * call_seconds(job)
+    return bool(calls_s and out[:, :6].sum() <= calls_s * (1.0 + 1e-9))
+
+
+def helps(job: Job) -> tuple[tuple[str, float], ...]:
+    """Where calls that take turns set the rate, shorter ones alone shorten a pass, in proportion. [-] An estimate."""
+    if not call_seconds(job) or job.streams == 1 or not _waits_for_calls(job, _columns(job)):
+        return ()
+    return (("calls of the interpreter, which take turns", 1.0),)
 
 
 def top_down(job: Job, out: np.ndarray) -> dict[str, np.ndarray]:
@@ -247,6 +260,7 @@ FAMILY = DeviceFamily(
     idles=idles,
     draws=draws,
     activity=activity,
+    helps=helps,
     knobs=knobs,
     tile=lambda job: (int(threads_of(job)),),
     max_streams=most_threads,

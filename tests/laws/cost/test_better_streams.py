@@ -37,6 +37,17 @@ def test_too_many_streams_are_told_of_fewer(name, capsys):
     assert offer[0] in capsys.readouterr().out
 
 
+def test_fewer_streams_that_answer_as_much_sooner_are_offered():
+    """Calls that take turns leave 28 streams the rate of four, whose batches are done in a seventh of the time."""
+    scenario = preset("wide-deep-int8").scenario
+    offer = _offer(scenario)
+    assert offer is not None
+    few, now = (evaluate(s) for s in (scenario.with_(streams=int(offer[1])), scenario))
+    assert few.throughput_per_s >= 0.999 * now.throughput_per_s
+    assert few.latency_s < 0.2 * now.latency_s
+    assert few.better == ()
+
+
 def test_what_runs_best_is_offered_nothing():
     assert evaluate(preset("node-dlrm").scenario.with_(streams=4)).better == ()
     assert evaluate(default_scenario("h100-sxm", "bert-large")).better == ()
