@@ -36,7 +36,7 @@ def set_paths(spec: Any, changes: list[tuple[list[str], str | float, str]]) -> A
     """
     data = spec
     for path, value, label in changes:
-        data = _with(data, path, _replacement(spec, path, value, label))
+        data = replaced(data, path, _replacement(spec, path, value, label), as_data=True)
     try:
         return type(spec).model_validate(data) if changes else spec
     except ValidationError as error:
@@ -66,15 +66,18 @@ def told_as(quantity: Quantity, value: float) -> str | float:
     return value if quantity.dimension == "1" else f"{value!r} {quantity.dimension}"
 
 
-def _with(node: Any, path: list[str], replacement: Any) -> Any:
-    """A spec node as data with something else at ``path``; what lies beside the path is valid and stays as it is."""
+def replaced(node: Any, path: Sequence[str], replacement: Any, as_data: bool = False) -> Any:
+    """A copy of a spec node with something else at ``path``, unchecked; ``as_data``: nodes on the way as mappings, so
+    that validating the copy asks all of them, and what lies beside the path stays as it is.
+    """
     if not path:
         return replacement
     key = key_of(node, path[0])
     if isinstance(node, tuple):
-        return (*node[:key], _with(node[key], path[1:], replacement), *node[key + 1 :])
+        return (*node[:key], replaced(node[key], path[1:], replacement, as_data), *node[key + 1 :])
     fields = node if isinstance(node, dict) else node.__dict__
-    return fields | {key: _with(fields[key], path[1:], replacement)}
+    child = {key: replaced(fields[key], path[1:], replacement, as_data)}
+    return fields | child if as_data or node is fields else node.model_copy(update=child)
 
 
 @lru_cache(maxsize=1)

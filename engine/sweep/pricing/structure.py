@@ -22,7 +22,7 @@ from engine.plan.schemes import Plan, open_plan
 from engine.resolve.bind import named, parameter
 from engine.resolve.bound import Bound, own_model
 from engine.resolve.check import check_model, lower_graph
-from engine.resolve.spec_path import enter, key_of, part_of, set_paths, told_as
+from engine.resolve.spec_path import enter, part_of, replaced, set_paths, told_as
 from engine.scenario import Costs, Scenario, ScenarioError
 from engine.scenario.overrides import HARDWARE, apply
 from engine.sweep.space import SIZES, Space, apply_settings
@@ -95,11 +95,10 @@ def read_setting(scenario: Scenario, base: Bound, path: str, value: Any) -> tupl
         return "model", tail, number
     part, within = part_of(label, len(base.devices), base.host is not None, [wire.role for wire in base.wires])
     spec: Any = {"devices": base.devices, "host": (base.host,), "links": [wire.link for wire in base.wires]}[part[0]]
-    quantity, keys = set_paths(spec[part[1]], [(within, text, label)]), []
+    quantity = set_paths(spec[part[1]], [(within, text, label)])
     for step in within:
-        keys.append(key_of(quantity, step))
         quantity = enter(quantity, step, label)
-    return "spec", (part, tuple(keys), label), quantity
+    return "spec", (part, tuple(within), label), quantity
 
 
 class Structural(Exception):
@@ -138,18 +137,6 @@ class _Fixed(dict):
         if isinstance(value, Column):
             raise Structural({axis for axis, size in zip(self.axes, value.values.shape, strict=True) if size > 1})
         return value
-
-
-def _replace_at(spec: Any, keys: Sequence[Any], value: Any) -> Any:
-    """A copy of a spec with the entry at ``keys`` replaced; nothing is validated, the entry has been."""
-    if not keys:
-        return value
-    key, tail = keys[0], keys[1:]
-    if isinstance(spec, tuple):
-        return (*spec[:key], _replace_at(spec[key], tail, value), *spec[key + 1 :])
-    if isinstance(spec, dict):
-        return spec | {key: _replace_at(spec[key], tail, value)}
-    return spec.model_copy(update={key: _replace_at(getattr(spec, key), tail, value)})
 
 
 _Settings = tuple[Sequence[int], Mapping[int, str], Sequence[tuple[tuple[str, Any, Any], np.ndarray]]]
@@ -304,14 +291,14 @@ class Designs(Design):
             elif kind == "model":
                 overrides[f"model.{where}"] = model[where] = value
             elif kind == "spec":
-                (role, position), keys, label = where
+                (role, position), within, label = where
                 overrides[label] = value
                 if role == "devices":
-                    devices[position] = _replace_at(devices[position], keys, value)
+                    devices[position] = replaced(devices[position], within, value)
                 elif role == "host":
-                    host = _replace_at(host, keys, value)
+                    host = replaced(host, within, value)
                 else:
-                    wires[position] = replace(wires[position], link=_replace_at(wires[position].link, keys, value))
+                    wires[position] = replace(wires[position], link=replaced(wires[position].link, within, value))
         fields |= {"tile": tuple(tile), "costs": Costs.model_construct(**costs), "overrides": overrides}
         return replace(
             base,
