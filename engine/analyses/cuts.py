@@ -103,7 +103,6 @@ class SplitPoint:
     outside_s: float  # input and output of the whole network
     crossing_bytes: float
     energy_j: float | None  # of a request at the full rate; None where a power is not published
-    first_parameters: float  # stored on the first executor
     error_band: ErrorBand  # of its times
 
     @property
@@ -157,7 +156,6 @@ def _point(cut: PricedCut) -> SplitPoint:
         outside_s=sum(figures.hop_s) - link_s,
         crossing_bytes=sum(hop.bytes_per_message for hop in hops),
         energy_j=None if energy is None else energy * figures.units,
-        first_parameters=float(sum(op.stored * op.layers for op in ops[:at])),
         error_band=cut.error_band,
     )
 

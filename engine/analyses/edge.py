@@ -24,7 +24,6 @@ class Forwarding:
     executors: int
     busy: float  # share of their engines' issue slots that they take
     line_bytes_per_s: float  # of all ports
-    cycles_per_s: float  # left to packets
     drop_bytes: float | None  # smallest packet forwarded at line rate; None where no thread forwards
     sizes: tuple[int, ...]  # of packets. [B]
     bytes_per_s: tuple[float, ...]
@@ -56,9 +55,8 @@ def forwarding(
         raise ScenarioError(f"executors is {executors}; allowed: 0 to {limit}")
     if not 0.0 <= busy <= 1.0:
         raise ScenarioError(f"busy is {busy:g}; allowed: 0 to 1")
-    cycles, smallest, rates = path.beside(device, sizes, executors, busy, own_model(device, model or {}))
-    smallest = smallest if cycles else None
-    return Forwarding(executors, busy, path.line(device), cycles, smallest, tuple(sizes), rates)
+    smallest, rates = path.beside(device, sizes, executors, busy, own_model(device, model or {}))
+    return Forwarding(executors, busy, path.line(device), smallest, tuple(sizes), rates)
 
 
 @dataclass(frozen=True)

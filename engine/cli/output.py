@@ -11,7 +11,7 @@ from engine.scenario.sentences import amount, percent
 
 _UNITS = {  # ends of a key, longest first
     "bytes_per_s": "B/s", "b_per_s": "B/s", "flops_per_s": "FLOP/s", "flop_per_s": "FLOP/s",
-    "cycles_per_s": "cycle/s", "per_s": "/s", "qps": "request/s",
+    "per_s": "/s", "qps": "request/s",
     "bytes": "B", "joules": "J", "seconds": "s", "usd": "USD", "s": "s", "w": "W", "j": "J",
 }  # fmt: skip
 _SKIP = ("scenario", "error_band", "message")  # in a sentence, or for machines

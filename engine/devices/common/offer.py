@@ -35,8 +35,8 @@ class PacketPath:
     ----------
     max_threads, usual : device -> threads that may infer, and those its document has infer. [-]
     line : device -> traffic of all its ports. [B/s]
-    beside : (device, packets [B], threads, share of their engines' slots that they issue in, model) -> slots left to
-        packets [1/s], smallest packet forwarded at line rate [B], traffic forwarded at each size [B/s].
+    beside : (device, packets [B], threads, share of their engines' slots that they issue in, model) -> smallest packet
+        forwarded at line rate [B], None where no slot is left to packets; traffic forwarded at each size [B/s].
     times : job -> between two packets forwarded beside the job, and of one that is alone. [s]
     memories : device -> each memory its threads read, and the wait for so many bytes of it. [B], [cycle]
     """
@@ -45,7 +45,7 @@ class PacketPath:
     usual: Callable[[Device], int]
     line: Callable[[Device], float]
     beside: Callable[
-        [Device, Sequence[float], float, float, Mapping[str, float]], tuple[float, float, tuple[float, ...]]
+        [Device, Sequence[float], float, float, Mapping[str, float]], tuple[float | None, tuple[float, ...]]
     ]
     times: Callable[[Job], tuple[float, float]]
     memories: Callable[[Device, float], tuple[tuple[NicMemory, float], ...]]

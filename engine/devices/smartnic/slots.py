@@ -165,15 +165,14 @@ def infers(device: Device, executors: float, model: Mapping[str, float]) -> Engi
 
 def beside(
     device: Device, sizes: Sequence[float], executors: float, busy: float, model: Mapping[str, float]
-) -> tuple[float, float, tuple[float, ...]]:
+) -> tuple[float | None, tuple[float, ...]]:
     """What the NIC forwards while so many executors issue in a share `busy` of their engines' slots.
 
-    Returns the slots left to packets [1/s], the smallest packet forwarded at line rate [B] and the traffic at each
-    size, preamble and gap counted as line use [B/s].
+    Returns the smallest packet forwarded at line rate [B], None where no slot is left to packets, and the traffic at
+    each size, preamble and gap counted as line use [B/s].
     """
     threads = infers(device, executors, model)
-    slots = slots_left(device, threads, busy)
-    packets = slots / model["packet_cycles"]
-    smallest = larger(64.0, line_rate(device) / packets - PREAMBLE) if packets > 0 else float("inf")
+    packets = slots_left(device, threads, busy) / model["packet_cycles"]
+    smallest = float(larger(64.0, line_rate(device) / packets - PREAMBLE)) if packets > 0 else None
     rates = tuple(float(forward_rate(device, size, threads, model, busy) * (size + PREAMBLE)) for size in sizes)
-    return float(slots), float(smallest), rates
+    return smallest, rates

@@ -170,7 +170,7 @@ def test_forwarding_is_the_family_s_and_refuses_others():
     nic = nic_of(PRESETS["tonic-fc"].scenario)
     found = forwarding(nic, 256, (64, 512))
     model = family.FAMILY.model(nic)
-    assert found.bytes_per_s == slots.beside(nic, (64, 512), 256, 1.0, model)[2]
+    assert found.bytes_per_s == slots.beside(nic, (64, 512), 256, 1.0, model)[1]
     assert 64 < found.drop_bytes <= 512
     with pytest.raises(ScenarioError, match="executors is 481; allowed: 0 to 480"):
         forwarding(nic, 481)

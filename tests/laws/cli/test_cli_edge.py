@@ -74,7 +74,6 @@ def test_three_executors_are_cut_twice_and_a_link_of_no_rate_is_refused(capsys):
 def test_packets_pass_beside_inference(capsys):
     found = told(capsys, "forward", "--executors", "0")
     assert found["bytes_per_s"][-1] == pytest.approx(10e9)
-    assert found["cycles_per_s"] == pytest.approx(60 * 800e6)
     assert told(capsys, "forward", "--executors", "480")["drop_bytes"] is None  # was no JSON
     assert "is a gpu; forwarding" in refused(capsys, "forward", "v100-32gb")
 
