@@ -19,6 +19,7 @@ from engine.scenario import Scenario
 from engine.scenario.configuration import partition
 from engine.scenario.fields import FIELDS, Field, field
 from engine.scenario.formats import BITS, LABELS
+from engine.scenario.sentences import cost_unit
 from entries.files import read_plain
 from model_zoo.catalog import default_zoo
 
@@ -46,7 +47,7 @@ class Metric:
     def of(cls, name: str, unit: str = "unit", label: str = "") -> Self:
         """The figure of a name; of a report that counts a unit, in that unit."""
         row = WORDS["figures"][name]
-        words = (text.format(unit=unit, u=rate_unit(unit)) for text in (label or row["label"], row["unit"]))
+        words = (text.format(unit=cost_unit(unit), u=rate_unit(unit)) for text in (label or row["label"], row["unit"]))
         return cls(name, *words, row.get("rising", False), HELP.get(row.get("help"), ""))
 
     def text(self, value: float | None) -> str:

@@ -14,7 +14,7 @@ from engine.evaluate import evaluate
 from engine.resolve.check import fixed_lengths
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.configuration import configuration
-from engine.scenario.sentences import amount, usd
+from engine.scenario.sentences import amount, cost_unit, usd
 from hardware_specs.catalog import Catalog, default_catalog
 from model_zoo.catalog import Zoo, default_zoo
 
@@ -39,8 +39,8 @@ class Answer:
 
     @property
     def cost_unit(self) -> str:
-        """What a cost per million is of: output tokens of a decoder, the reading of their inputs included."""
-        return _cost_unit(self.unit)
+        """What a cost per million is of."""
+        return cost_unit(self.unit)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with SI units in the key names; the JSON of the command line."""
@@ -236,10 +236,6 @@ def _times(ratio: float) -> str:
     return f"{ratio:#.2g}×" if ratio >= 0.01 else f"1/{1 / ratio:,.0f}"
 
 
-def _cost_unit(unit: str) -> str:
-    return f"output {unit}" if unit == "token" else unit
-
-
 def _sentence(question: Question, rows: Sequence[Row], workload: str, unit: str, money: str) -> str:
     """The answer in one sentence."""
     able = [row for row in rows if row.best is not None]
@@ -265,7 +261,7 @@ def _sentence(question: Question, rows: Sequence[Row], workload: str, unit: str,
             claim = f"fastest per device of the {len(able)} systems that meet your limits, none with a price"
         return f"{head}: {claim}; {times}, {pace}."
     cost = usd(getattr(best, money)) + (
-        " per hour" if money == "total_usd_per_hour" else f" per million {_cost_unit(unit)}s"
+        " per hour" if money == "total_usd_per_hour" else f" per million {cost_unit(unit)}s"
     )
     ranking = [r for r in able if r.rank is not None]
     then = _certainty(ranking, money)

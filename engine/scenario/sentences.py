@@ -35,6 +35,11 @@ def usd(value: float) -> str:
     return f"${size:.{2 - math.floor(math.log10(size))}f}" if size else "$0"
 
 
+def cost_unit(unit: str) -> str:
+    """What money and energy of a report's unit are of: output tokens of a decoder, the reading of inputs included."""
+    return "output token" if unit == "token" else unit
+
+
 def counted(count: float, noun: str) -> str:
     """A whole number of things: ``counted(1, "system")`` is ``1 system``, of 1,024 ``1,024 systems``."""
     ending = "" if count == 1 else "es" if noun.endswith("s") else "s"

@@ -15,6 +15,7 @@ from engine.cost.report import Report
 from engine.cost.rows import MemoryRow
 from engine.published.nearest import TITLES
 from engine.resolve.bound import Bound
+from engine.scenario.sentences import cost_unit
 
 GROUPS = ("Units and rates", "Clock and power", "Memory, in detail", "Fabric")
 """Parts of a spec, in the order of the tab; price and plain capacity stand elsewhere."""
@@ -164,6 +165,6 @@ def money(bound: Bound, report: Report | None) -> Sequence[tuple[str, str]]:
         rows += [
             ("Capital cost", fmt.usd(report.capex_usd)),
             ("Power", fmt.si(report.power_w, "W")),
-            (f"$ per million {report.unit}s", fmt.usd(report.usd_per_million)),
+            (f"$ per million {cost_unit(report.unit)}s", fmt.usd(report.usd_per_million)),
         ]
     return rows

@@ -8,6 +8,7 @@ from streamlit.testing.v1 import AppTest
 from app.shared import machine
 from app.shared.figures.report import Share, shares
 from app.shared.formats import si
+from app.shared.glossary import Metric
 from app.views.machine import facts
 from app.views.node.charts import waits
 from engine.analyses.machine import Generation
@@ -104,3 +105,12 @@ def test_figures_are_valid_and_tell_parts_apart_without_colour(dark):
     assert list(fig.data[1].marker.pattern.shape) == ["", "/"]
     fig = valid(waits([(1, 1e-3), (2, 2e-3)], 2, dark))
     assert list(fig.data[1].x) == [2, 2]
+
+
+def test_money_of_a_decoder_is_of_output_tokens_wherever_it_stands():
+    """Choose said "per million output tokens" where Machine, Compare and Sweep said "per million tokens" of one sum."""
+    reports = {id: evaluate(PRESETS[id].scenario) for id in ("dfx-1.5b", "tonic-fc")}
+    for report, unit in zip(reports.values(), ("output tokens", "inferences"), strict=True):
+        assert f"$ per million {unit}" in dict(facts.money(named(report.scenario), report))
+        assert Metric.of("usd_per_million", report.unit).label == f"Cost per million {unit}"
+    assert Metric.of("energy_per_unit_j", reports["dfx-1.5b"].unit).label == "Energy per output token"

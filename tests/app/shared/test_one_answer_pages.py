@@ -25,6 +25,7 @@ from engine.cost.report import Report
 from engine.resolve.bind import named
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, encode
+from engine.scenario.sentences import cost_unit
 from engine.traffic import Demand, Sla, capacity_plan
 from engine.traffic.plan import SiteFacts
 from engine.traffic.scenario_load import answer_unit, inferences_of, is_decoder, node_facts
@@ -75,7 +76,7 @@ def _differ(report: Report) -> Iterator[tuple[str, str]]:
     yield from (("Explore", label) for label, text in _cards(report).items() if shown.get(label) != text)
     money_said = dict(money(named(report.scenario), report))
     expected = {"Capital cost": fmt.usd(report.capex_usd), "Power": fmt.si(report.power_w, "W"),
-                f"$ per million {report.unit}s": fmt.usd(report.usd_per_million)}  # fmt: skip
+                f"$ per million {cost_unit(report.unit)}s": fmt.usd(report.usd_per_million)}  # fmt: skip
     yield from (("Machine", label) for label, text in expected.items() if money_said[label] != text)
     if report.power_parts_w and sum(report.power_parts_w.values()) != pytest.approx(report.power_w):
         yield "Node", "power by part"
