@@ -283,7 +283,7 @@ def usual(scenario: Scenario) -> dict[str, Values]:
     fast = budget > DESIGNS_WHOLE
     space: dict[str, Values] = {}
     for path, c in by_path.items():
-        values = c.options[:8] if path == "batch" else c.options
+        values = _batches(c, 8) if path == "batch" else c.options
         if path == "devices" and not fast:  # else counts take the room of what is turned beside them
             values = [count for count in values if count.bit_count() == 1]
         if c.initial and (fast or path != "batch") and 2 <= len(values) <= budget:
@@ -299,8 +299,14 @@ def usual(scenario: Scenario) -> dict[str, Values]:
             space[path] = AxisRange(span.low, span.high, steps, span.log)
             budget //= steps
     if "batch" not in space and budget >= 2:
-        space = {"batch": by_path["batch"].options[: min(8, budget)]} | space
+        space = {"batch": _batches(by_path["batch"], min(8, budget))} | space
     return space
+
+
+def _batches(batch: Candidate, count: int) -> tuple[int, ...]:
+    """So many batches, the smallest that reach up to the scenario's own."""
+    end = max(count, batch.options.index(batch.now) + 1)
+    return batch.options[end - count : end]
 
 
 def values_of(values: Values) -> tuple[Any, ...]:

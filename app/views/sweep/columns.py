@@ -1,5 +1,6 @@
 """Designs of a sweep as columns that its charts draw, colour and keep by. Pure: SI in."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,8 +48,9 @@ class Column:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Least and largest value."""
-        return float(np.nanmin(self.values)), float(np.nanmax(self.values))
+        """Least and largest value; the least twice where only rounding parts them."""
+        low, high = float(np.nanmin(self.values)), float(np.nanmax(self.values))
+        return low, low if math.isclose(low, high) else high
 
     def place(self, value: Any) -> Any:
         """Where values lie between the least, 0, and the largest, 1; figures and wide ranges on a log scale. [-]"""

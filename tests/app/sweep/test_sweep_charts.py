@@ -1,10 +1,13 @@
 """Figures of the Sweep page that Plotly draws: the map of tiles and the tornado."""
 
+import numpy as np
 import pytest
 
 from app.shared import formats as fmt
 from app.shared.figures.heat import heat
+from app.shared.glossary import Metric
 from app.views.sweep import front
+from app.views.sweep.columns import Column
 from tests.app.valid import valid
 
 FIGURES = {
@@ -38,3 +41,12 @@ def test_every_figure_is_valid_and_readable(name, dark):
         if note.xref != "paper":
             assert fig.layout.xaxis.range[0] <= note.x <= fig.layout.xaxis.range[1]
             assert fig.layout.yaxis.range[0] <= note.y <= fig.layout.yaxis.range[1]
+
+
+def test_an_axis_of_values_that_only_rounding_parts_has_a_number():
+    """All designs of Wide & Deep take 12.32 ms, and the axis between 12.32 and 12.32 had no tick at all."""
+    times = np.array([0.012320000000000001, 0.012319999999999998])
+    column = Column("latency_s", "Latency", "s", times, figure=Metric.of("latency_s"))
+    axis = column.axis(column.place(column.values).tolist())
+    assert axis["ticktext"] == ["12.3"]
+    assert axis["range"][0] < axis["tickvals"][0] < axis["range"][1]

@@ -25,6 +25,7 @@ def test_the_first_space_of_every_preset_is_small_enough_and_every_value_is_allo
     scenario = PRESETS[id].scenario
     usual = axes.usual(scenario)
     assert 2 <= prod(map(axes.length, usual.values())) <= axes.DESIGNS
+    assert scenario.batch in usual.get("batch", (scenario.batch,))
     for path, values in usual.items():
         listed = axes.values_of(values)
         assert len(listed) == len(set(listed))
