@@ -34,7 +34,9 @@ def editor(scenario: Scenario, default: str) -> str:
     """The text that is listed: the shipped program until it is changed."""
     key = f"program.text.{encode(scenario)}.{hash(default)}"
     with parts.card("Program", texts.PROGRAM_HELP):
-        text = st.text_area("Program", default, height=420, key=key, label_visibility="collapsed")
+        text = st.text_area(
+            "Program", default, height=420, key=key, label_visibility="collapsed", persist_state="session"
+        )
         is_edited = text.strip() != default.strip()
         st.button(
             texts.SHIPPED_PROGRAM,
@@ -156,7 +158,7 @@ def show() -> None:
             listing = None
         if listing is not None and listing.rows:
             last = len(listing.rows) - 1
-            step = st.slider("Step", 0, last, 0, key="program.step", help=texts.STEP_HELP) if last else 0
+            step = st.slider("Instruction", 0, last, 0, key="program.step", help=texts.STEP_HELP) if last else 0
             row = listing.rows[step]
             gantt(listing, row)
             registers(scenario, text, row)

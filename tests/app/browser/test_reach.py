@@ -94,7 +94,7 @@ def test_explore_is_read_changed_and_left_by_keys(visit):
     me.page.locator(".st-key-tabs").get_by_role("link", name="Program").focus()
     me.page.keyboard.press("Enter")
     me.page.wait_for_url("**/program?s=*")
-    slid(me, "Step")
+    slid(me, "Instruction")
     me.page.get_by_text("before and after instruction 1").wait_for()
 
 

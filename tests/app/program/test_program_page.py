@@ -43,3 +43,14 @@ def test_a_machine_without_an_instruction_set_points_to_two_that_have_one():
     at.button(key="program.brainwave-gru").click().run()
     assert not at.exception
     assert len(listed(at)) == 6
+
+
+def test_a_program_of_ones_own_is_there_after_a_look_at_another_page():
+    at, text = opened("program", "dfx-1.5b"), "mul x, x, squares n=256\naccum squares, -, sum n=256"
+    at.text_area[0].set_value(text).run()
+    at.switch_page("views/machine/page.py").run()
+    at.switch_page("views/program/page.py").run()
+    assert at.text_area[0].value == text
+    assert len(listed(at)) == 2
+    at.button(key="program.reset").click().run()
+    assert len(listed(at)) > 2
