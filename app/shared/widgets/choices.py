@@ -13,9 +13,11 @@ import streamlit as st
 
 from app.shared import formats as fmt
 from app.shared.widgets.controlled import controlled
+from entries.schema import hint
 
 _CHOICE = "kept."  # in the session: the choice outlives its widget, which a switch of pages ends
 _EMPTY = "none"
+_LISTED = 16  # options that a sentence lists, above which it names the nearest
 _SENTENCES = "said"  # sentences of this run about the address and edits
 
 T = TypeVar("T")
@@ -188,6 +190,8 @@ def text_input(label: str, key: str, **kwargs: Any) -> str:
 def stray(label: str, options: Iterable[str], text: str) -> str:
     """The sentence about a value that is none of the ``options``."""
     *head, last = options
+    if len(head) >= _LISTED:
+        return f"{label} {text[:40]!r} of this link is not known{hint(text, [*head, last])}"
     listing = f"{', '.join(head)} and {last} are" if head else f"{last} is"
     return f"{label} {text[:40]!r} of this link is not known; {listing}"
 

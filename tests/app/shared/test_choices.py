@@ -80,6 +80,7 @@ def warnings(page: str, key: str, value: str) -> list[str]:
         ("traffic", "slots", "2.5", "Nodes per rack '2.5' of this link is no whole number; 1 to 1,000 is allowed."),
         ("traffic", "demand", "nan", "Demand at the peak (QPS) 'nan' of this link is out of range; 0 to 1,000,000,000"),
         ("traffic", "sla", "soon", "Limit (ms) 'soon' of this link is no number; 0.000001 or more is allowed."),
+        ("numerics", "format", "in6", "Format 'in6' of this link is not known; nearest: int6"),
         ("kernels", "threads", "0", "Threads '0' of this link is not known; "),
         (
             "numerics",
