@@ -8,7 +8,7 @@ from streamlit.navigation.page import Page
 
 from app.shared import boundary, cached, compiling, fixes, link, parts
 from app.shared import formats as fmt
-from app.shared.legible import STYLE
+from app.shared.legible import STYLE, room_style
 from app.shared.widgets.choices import say_unread, sentences
 from engine.devices.common.contract import Unsupported
 from engine.scenario import encode
@@ -75,6 +75,8 @@ def _tabs(page: Page) -> None:
     tabs = next((tabs for tabs in ROOMS.values() if here in tabs), {})
     names = [name for name in tabs if link.offers(name) or name == here]
     if len(tabs) > 1:
+        first = next(iter(tabs))
+        st.html(room_style(first if first != PAGES[0] or st.session_state.by_name else ""))
         with st.container(horizontal=True, gap="small", key="tabs"):
             for name in names:
                 st.page_link(f"views/{name}/page.py", label=tabs[name], query_params=link.address())

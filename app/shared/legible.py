@@ -18,6 +18,12 @@ STYLE = f"<style>{Path(__file__).with_name('page.css').read_text()}</style>"
 _FLIPS = st.components.v2.component("theme.flips", html="<i></i>", js=Path(__file__).with_name("flips.js").read_text())
 
 
+def room_style(path: str) -> str:
+    """Marks the room whose first page has that path in the menu: Streamlit marks that page alone, not its tabs."""
+    link = f':is([data-testid="stTopNavLink"][href$="/{path}"], .st-key-rooms a[href^="{path}?"])'
+    return f"<style>{link} {{ background: rgba(128, 140, 155, 0.18); }} {link} p {{ font-weight: 600; }}</style>"
+
+
 def flips() -> None:
     """Have the page drawn again when its reader turns the theme: Streamlit alone leaves the charts in the other's."""
     _FLIPS(key="flips", on_flipped_change=lambda: None, width="content", height="content")
