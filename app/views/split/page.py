@@ -74,7 +74,7 @@ def cut(scenario: Scenario) -> None:
         parts.evidence(best.error_band)
         change = {"scheme": "split", "split": best.at, "second_split": best.second_at}
         if scenario.with_(**change) != scenario:
-            st.button("Use this cut", on_click=link.commit, kwargs=change, key="split.use")
+            st.button(texts.USE_BEST, on_click=link.commit, kwargs=change, key="split.use")
     _table(points)
 
 
@@ -161,12 +161,12 @@ def camera(scenario: Scenario) -> None:
         answer = texts.PLACES_ANSWER.format(first=quick.name, latency=fmt.seconds(quick.latency_s), most=place)
         answer += fmt.count(top.cameras) if top.cameras else texts.ANY_NUMBER
     with parts.card("Edge placement", answer, charts.placements(places, limit, parts.dark()), "places"):
-        tails = [p99_s(network, p, 5_000) for p in places] if cameras > 1 else [None] * len(places)
+        tails = [p99_s(network, p, 5_000) for p in places] if cameras > 1 else []
         frame = pd.DataFrame(
             {
                 "Where": [p.name for p in places],
-                "Cameras": [fmt.UNKNOWN if p.cameras is None else fmt.count(p.cameras) for p in places],
-                "p99": [fmt.seconds(tail.value) if tail is not None else fmt.UNKNOWN for tail in tails],
+                "Cameras": ["any number" if p.cameras is None else fmt.count(p.cameras) for p in places],
+                **({"p99": [fmt.seconds(tail.value if tail else None) for tail in tails]} if tails else {}),
                 "Power (W)": [p.watts for p in places],
                 texts.MONTH_COLUMN: [p.usd_per_month for p in places],
                 "Uplink per camera (Mbit/s)": [fmt.MEGABIT(p.uplink_bytes_per_s) for p in places],
@@ -181,7 +181,8 @@ def camera(scenario: Scenario) -> None:
         machines = texts.SHARED if first.machines else texts.EACH.format(tier=first.name)
         st.caption(fmt.plain(texts.PLACES_CAPTION.format(machines=machines)))
         if row.system != scenario.system:
-            st.caption(fmt.plain(texts.NO_ROW.format(name=parts.pair_names(scenario)[0])))
+            name, usual = parts.pair_names(scenario)[0], default_catalog().system(row.system).name
+            st.caption(fmt.plain(texts.NO_ROW.format(name=name, row=usual)))
         elif not network.matches_system and (scenario.overrides or scenario.layers):
             st.caption(texts.WHAT_IFS_CAPTION)
 

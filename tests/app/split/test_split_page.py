@@ -133,7 +133,7 @@ def test_a_network_processor_all_of_whose_threads_infer_says_that_nothing_passes
 
 def test_a_system_of_one_executor_names_others():
     at = opened("split", "wide-deep-int8")
-    assert any("no second device" in note.value for note in at.info)
+    assert any("offers no cut between two devices" in note.value for note in at.info)
     assert at.button(key="split.alexnet-split").label == PRESETS["alexnet-split"].pill
 
 
@@ -183,3 +183,13 @@ def test_a_table_writes_no_more_digits_than_are_read():
     with pa.ipc.open_stream(table.proto.arrow_data.styler.display_values) as stream:
         written = stream.read_pandas().iloc[:, list(table.value).index("Requests per second")]
     assert [fmt.digits3(value) for value in table.value["Requests per second"]] == list(written)
+
+
+def test_machines_behind_cameras_are_told_without_a_documents_number_and_without_empty_columns():
+    at = opened("split", default_scenario("h100-sxm", "resnet50"))
+    captions = " ".join(plain.value for plain in at.caption)
+    assert "these are the machines of" in captions
+    assert "document 0" not in captions
+    places = next(d.value for d in at.dataframe if "Cameras" in d.value)
+    assert "p99" not in places  # of one camera there is no queue
+    assert places["Cameras"][0] == "any number"
