@@ -116,7 +116,8 @@ def evidence(rows: list[claims.Row]) -> None:
     left, right = st.columns([7, 3], gap="small")
     with left:
         inside = sum(bool(row["within"]) for row in points)
-        answer = texts.ERRORS_ANSWER.format(inside=inside, count=len(points))
+        words = sum(row["predicted"] is not None for row in rows) - len(points)
+        answer = texts.ERRORS_ANSWER.format(inside=inside, count=len(points), words=words)
         fig = charts.prediction_errors(points, parts.dark(), far, 280 if parts.mobile() else 560)
         parts.chart(texts.ERRORS, answer, fig, "v.claims", select=_pick_point)
     claim_id = st.session_state.get("claim.now") or st.query_params.get("claim")  # picked last, else the address's

@@ -1,6 +1,7 @@
 """A reader's table on the Published page: predicted against measured, and the command's own sentences for a bad one."""
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 from app.shared import claims as words
 from engine.published import claims, validate
 from engine.published.nearest import TITLES
+from tests.app.pages import opened, said
 
 APP = Path(__file__).parents[3] / "app"
 
@@ -102,3 +104,12 @@ def test_every_value_of_a_claim_has_its_unit() -> None:
     at.switch_page(str(APP / "views" / "published" / "page.py")).run()
     (sentence,) = [c.value for c in at.caption if "null model" in c.value]
     assert sentence.endswith("%.")
+
+
+def test_the_chart_says_how_many_predictions_it_has_no_place_for():
+    """The cards count 179 predictions and the chart 160, and nothing said where the others were."""
+    rows = validate()
+    at = opened("published")
+    counts = re.search(r"(\d+) of (\d+) numbers within tolerance, (\d+) predicted ranges and words", said(at))
+    assert counts
+    assert int(counts[2]) + int(counts[3]) == sum(row["predicted"] is not None for row in rows)
