@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Block
 
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, encode
@@ -33,6 +34,13 @@ def alive(at: AppTest) -> AppTest:
 def said(at: AppTest) -> str:
     """All of its Markdown."""
     return " ".join(m.value for m in at.markdown)
+
+
+def in_card(at: AppTest, title: str, key: str) -> bool:
+    """Whether a button stands in the bordered block of that title."""
+    blocks = [block for block in at.main if isinstance(block, Block) and hasattr(block.proto, "flex_container")]
+    cards = [block for block in blocks if block.proto.flex_container.border]
+    return any(title in " ".join(m.value for m in c.markdown) and key in [b.key for b in c.button] for c in cards)
 
 
 def key_of(at: AppTest, name: str) -> str:

@@ -13,7 +13,6 @@ from app.views.numerics import charts, texts, trained
 from engine.lab.numerics.study import TENSORS, FormatLoss, in_format, points
 from engine.lab.numerics.workflow import BOUND, METRIC, WORKLOAD, WorkflowResult, in_scenario, study
 from engine.resolve.choices import default_scenario
-from engine.scenario.fields import field
 from entries.schema import InputError
 from model_zoo.catalog import default_zoo
 
@@ -128,7 +127,7 @@ def show() -> None:
     parts.beside(lambda: curve(name, target_db, in_format(name, format).point), lambda: before_after(name, format))
     measured_plan()
     trained.trained_here()
-    st.caption(texts.CAPTION.format(help=field("precision").help))
+    st.caption(texts.CAPTION)
 
 
 show()

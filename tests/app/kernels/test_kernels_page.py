@@ -14,6 +14,7 @@ from app.views.kernels import fused
 from engine.kernels.jit import JIT_ENABLED
 from engine.lab.host.measure import KERNELS, Spread
 from engine.lab.host.measure.fused import BLOCKS, FusedRun, Rates
+from tests.app.pages import in_card
 from tests.app.shared.test_plain_text import raw
 from tests.app.valid import valid
 
@@ -135,6 +136,7 @@ def test_nothing_runs_on_this_host_until_asked():
     at = opened()
     assert f"{len(BLOCKS)} blocks of four networks; none measured yet" in " ".join(m.value for m in at.markdown)
     assert at.button(key="k.fused").label == "Run on this host"
+    assert in_card(at, "Depth-first execution on this host", "k.fused")
 
 
 @pytest.mark.skipif(not JIT_ENABLED, reason="the probe needs compiled code")

@@ -10,7 +10,7 @@ from app.views.numerics.charts import label
 from engine.lab.numerics.study import TENSORS, in_format, points, tensor
 from engine.lab.numerics.trained import _SCHEMES, Quality
 from engine.numerics.formats import NumericsError
-from tests.app.pages import key_of, opened
+from tests.app.pages import in_card, key_of, opened
 from tests.app.valid import valid
 
 VIEW = str(Path(__file__).parents[3] / "app" / "views" / "numerics" / "page.py")
@@ -31,6 +31,8 @@ def test_a_network_is_trained_only_when_asked_and_then_judged_in_each_precision(
     monkeypatch.setattr(trained, "_ROWS", 4096)
     at = opened("numerics")
     assert sum("not run yet" in m.value for m in at.markdown) >= 2
+    assert in_card(at, "Wide & Deep trained here", "n.wide_deep")  # it stood below its card, as another card's
+    assert not any("W4A16" in c.value for c in at.caption)  # the help of a field that this page has not
     at.button(key="n.wide_deep").click().run(timeout=800)
     assert not at.exception, [e.message for e in at.exception]
     assert not at.warning
