@@ -76,6 +76,7 @@ def inverse(space: Space, start: Mapping[str, Any]) -> Inverse:
         raise ScenarioError("an inverse search needs at least one limit, as latency_s <= 0.02")
     if space.size > POINTS_LIMIT:
         raise ScenarioError(f"the grid has {space.size} designs: at most {POINTS_LIMIT} are allowed here")
+    space.check_paths()
     space.check_money()
     at = _start(space, start)
     names = list(dict.fromkeys(limit.figure for limit in space.limits)) or ["latency_s"]

@@ -261,6 +261,7 @@ def sweep(
     began = time.perf_counter()
     space = space_of(space, catalog, zoo)
     space.enumerable()
+    space.check_paths()
     space.check_money()
 
     def beat(at: int, of: int) -> None:

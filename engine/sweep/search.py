@@ -257,6 +257,7 @@ def search(
     if seed < 0:
         raise ScenarioError(f"seed is {seed}: a whole number of at least 0 is allowed")
     space = space_of(space)
+    space.check_paths()
     space.check_money()
     if space.size <= evaluations:
         return sweep(space, progress=progress, cancelled=cancelled, cloud=cloud, top=top)

@@ -18,11 +18,12 @@ from typing import Any
 
 from engine.cost.power_and_price import without_power
 from engine.devices.common.contract import Unsupported
-from engine.resolve.bind import bind
+from engine.resolve.bind import bind, named
+from engine.resolve.check import check_model
 from engine.resolve.choices import choices, default_scenario
 from engine.scenario import NotThereError, Scenario, ScenarioError, decode, encode, token_in
 from engine.scenario.fields import BY_FAMILY, FIELDS
-from engine.scenario.overrides import apply, without_figure
+from engine.scenario.overrides import HARDWARE, apply, without_figure
 from engine.scenario.token import boundary, brief, token_of, unpack
 from engine.sweep.axis import Axis, axis_values
 from engine.sweep.goals import Limit, Objective, limits_of, objectives_of
@@ -39,6 +40,7 @@ TOKEN_LIMIT = 16_384
 POINTS_LIMIT = 10**15  # of a space that is searched, and
 EVERY_LIMIT = 10**12  # of one whose every design is tried
 _JSON_LIMIT = 1 << 20
+_CHECKED = 64  # values of an axis that are looked at before anything is priced
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,17 @@ class Space:
                     f"{kind} {figure}: no design has a price, as {self.without_price[0]} is a what-if and no list has "
                     "that part; leave it out, or set a price of the device too, as devices.0.price"
                 )
+
+    def check_paths(self) -> None:
+        """ScenarioError for an axis whose path, or every value, is none whatever the others set; prices nothing."""
+        for axis in self.axes:
+            head, _, tail = axis.path.partition(".")
+            if axis.paths != {axis.path} or head == "tile" or (head in Scenario.model_fields and not tail):
+                continue
+            hardware = head in HARDWARE and not self._pair_axes
+            errors = [_refused(self, axis, value, hardware) for value in axis.values[:_CHECKED]]
+            if len(axis) <= _CHECKED and all(errors):
+                raise ScenarioError(f"axis {errors[0]}")
 
     @cached_property
     def size(self) -> int:
@@ -222,6 +235,17 @@ class Space:
     def token(self) -> str:
         """The space as text for a link; ScenarioError where it is too long for one."""
         return token_of("1s", self.to_dict(), "space", TOKEN_LIMIT)
+
+
+def _refused(space: Space, axis: Axis, value: Any, hardware: bool) -> str:
+    """Why an axis can't set a value of the base, of its hardware too; empty where it can."""
+    try:
+        scenario = apply(space.base, axis.path, value)
+        if hardware:
+            check_model(named(scenario, space.catalog, space.zoo))
+    except ScenarioError as error:
+        return str(error)
+    return ""
 
 
 def apply_settings(

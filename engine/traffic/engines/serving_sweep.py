@@ -294,6 +294,7 @@ def serving_sweep(
     if isinstance(source, Mapping):
         plain = space_of(source)
         source = OperatingSpace(plain.base, plain.axes, limits=plain.limits)
+    source.systems.check_paths()
     points, count = ServingSweep(source), len(source.choices)
     for system in itertools.takewhile(lambda _: not cancelled(), range(source.systems.size)):
         points.price(system)

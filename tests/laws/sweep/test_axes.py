@@ -12,6 +12,8 @@ from engine.resolve.choices import default_scenario
 from engine.scenario import ScenarioError, decode
 from engine.scenario.fields import FIELDS
 from engine.sweep import FIGURES, figures_of, price, space_of, sweep, table_rows
+from engine.traffic.engines.serving_sweep import serving_sweep
+from tests.each import each
 
 SYSTEMS = ["h100-sxm", "dfx-u280", "xeon-8480plus"]
 BASE = {"system": "h100-sxm", "workload": "gpt2-345m", "batch": 2}
@@ -179,3 +181,20 @@ def test_the_page_exports_what_the_command_exports() -> None:
     rows = list(sweep({"scenario": BASE, "axes": {"batch": [1, 2]}}).front.rows())
     named = ("token", "error_band", "engine_version", "catalog_version", "zoo_version")
     assert [name for name in rows[0] if name in named] == list(named)
+
+
+@each("path", ["batchh", "devices.0.memory.hbm.bandwith", "model.foo"])
+@each("lever", [{}, {"serving.clients": [1, 2]}])
+def test_a_wrong_path_is_refused_before_anything_is_priced(path, lever, monkeypatch) -> None:
+    """A space of serving priced every other axis first, and one of designs was compiled for."""
+    monkeypatch.setattr("engine.sweep.run.blocks", None)
+    monkeypatch.setattr("engine.traffic.engines.serving_sweep.engine", None)
+    space = {"scenario": {"system": "h100-sxm", "workload": "llama3.1-8b"}, "axes": {path: [1, 2]} | lever}
+    with pytest.raises(ScenarioError, match=f"axis '?{path.rpartition('.')[0]}"):
+        (serving_sweep if lever else sweep)(space)
+
+
+def test_values_that_only_another_axis_allows_are_no_wrong_path() -> None:
+    space = {"scenario": {"system": "h100-sxm", "workload": "llama3.1-8b", "scheme": "tensor", "devices": 1},
+             "axes": {"devices": [8], "attention_dp": [2]}}  # fmt: skip
+    assert sweep(space).counts.done == 1
