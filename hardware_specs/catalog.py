@@ -1,7 +1,5 @@
 """The spec catalog: one YAML an entry, found by its id, read when first asked for."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from functools import cache, cached_property
@@ -114,11 +112,11 @@ class Catalog:
         self.guests = guests
         self._read: dict[tuple[str, str], Any] = {}
 
-    def with_guest(self, root: Path) -> Catalog:
+    def with_guest(self, root: Path) -> "Catalog":
         """A catalog that also holds a user's folder: what is wrong there is a sentence in `problems`, not an error."""
         return Catalog(*self.roots, guests=(*self.guests, root))
 
-    def with_system(self, system: System, links: tuple[Link, ...] = ()) -> Catalog:
+    def with_system(self, system: System, links: tuple[Link, ...] = ()) -> "Catalog":
         """The catalog with one more system, and links of its own: what no file describes."""
         catalog = Catalog(*self.roots, guests=self.guests)
         catalog._scan = self._scan

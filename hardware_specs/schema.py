@@ -1,7 +1,5 @@
 """What a hardware YAML may say. Unknown key = error; physics that is missing stays missing (None), never a default."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
@@ -284,7 +282,7 @@ class Device(Entry):
         return (self.gpu.generation if self.gpu is not None else None) or self.vendor
 
     @model_validator(mode="after")
-    def _family_block(self) -> Device:
+    def _family_block(self) -> "Device":
         if getattr(self, self.kind) is None:
             raise SpecError(f"kind is {self.kind!r}, so the block `{self.kind}:` is required")
         extra = [k for k in KINDS if k != self.kind and getattr(self, k) is not None]

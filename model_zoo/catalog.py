@@ -1,7 +1,5 @@
 """The workloads, found by id, read when first asked for, and lowered to graphs by their family."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -73,7 +71,7 @@ class Zoo:
         self._read: dict[str, Workload] = {}
         self._lower = lru_cache(maxsize=512)(self._lower_uncached)
 
-    def with_guest(self, root: Path) -> Zoo:
+    def with_guest(self, root: Path) -> "Zoo":
         """A zoo that also holds a user's folder: what can't be used there is left out, and `problems` says why."""
         return Zoo(*self.roots, guests=(*self.guests, root))
 

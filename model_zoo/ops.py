@@ -6,8 +6,6 @@ has operators of its own, whose counts stop growing there: their `cap`; one that
 `anew` at each. Counts are facts about the mathematics; what they cost is the engine's business.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,7 +39,7 @@ class Dim:
         back = seen(context, span, self.cap, self.anew) if self.c else 1
         return self.coef * (batch if self.b else 1) * (length if self.s else 1) * back
 
-    def __mul__(self, other: Dim | float) -> Dim:
+    def __mul__(self, other: "Dim | float") -> "Dim":
         if not isinstance(other, Dim):
             return replace(self, coef=self.coef * other)
         b, s, c = self.b + other.b, self.s + other.s, self.c + other.c
@@ -262,7 +260,7 @@ class Graph:
         """Operators of all phases, in order."""
         return [op for phase in self.phases for op in phase.ops]
 
-    def map_ops(self, of: Callable[[Op], Op | None]) -> Graph:
+    def map_ops(self, of: Callable[[Op], Op | None]) -> "Graph":
         """The graph with what becomes of each operator; one that becomes None is left out."""
         return replace(self, phases=tuple(replace(p, ops=tuple(filter(None, map(of, p.ops)))) for p in self.phases))
 

@@ -10,12 +10,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from model_zoo.ops import KINDS, Op, Phase
+from model_zoo.ops import KINDS, Dim, Op, Phase
 
 CODES: dict[str, int] = {kind: code for code, kind in enumerate(KINDS)}
 SHARDS: tuple[str, ...] = ("none", "n", "g", "k", "elements")
 
-_COUNTS = tuple(field.name for field in fields(Op) if field.type == "Dim")
+_COUNTS = tuple(field.name for field in fields(Op) if field.type is Dim)
 STEPS, G, M, N, K, FLOPS, WEIGHTS, READS, WRITES, STATE_READS, STATE_WRITES, GATHER_ROWS = (4 * i for i in range(12))
 KIND, LAYERS, STORED, SHARD, SEQUENTIAL, QUANTISABLE, ROW_ELEMENTS, CLASS, CAP, ANEW = range(48, 58)
 COLUMNS = 58

@@ -5,8 +5,6 @@ tiers in order, a tier may have none. Machines, links and distances are assumpti
 names the points only.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf

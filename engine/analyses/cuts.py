@@ -4,8 +4,6 @@ What may follow a first cut is found from parts that add up, by dynamic programm
 is what the assembly of `evaluate` prices, so the best of all cuts is the best of every one put together. Estimates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -43,7 +41,7 @@ def check_format(name: str, device: Device, format: str) -> None:
         raise ScenarioError(f"precision of the {name} is {format[:20]!r}; {device.name} offers {', '.join(options)}")
 
 
-def price_cuts(bound: Bound, formats: Sequence[str], cuts: Sequence[int], batch: int | None = None) -> PricedCut:
+def price_cuts(bound: Bound, formats: Sequence[str], cuts: Sequence[int], batch: int | None = None) -> "PricedCut":
     """A way to cut, put together as `evaluate` does; ScenarioError or Unsupported where a part can't run."""
     changes = {"split": cuts[0], "second_split": cuts[1] if len(cuts) > 1 else None}
     changes |= {} if batch is None else {"batch": batch}

@@ -5,8 +5,6 @@ scenario's format. A program is text in its machine's mnemonics, timed by the fa
 functional machine beside float64. Nothing is priced here: times are `evaluate`'s.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass, replace
 
@@ -122,7 +120,7 @@ class MachineReport:
     units: tuple[Unit, ...]
     parts: tuple[LatencyPart, ...]
     uses: tuple[Use, ...]
-    part_fits: tuple[PartFit, ...]
+    part_fits: "tuple[PartFit, ...]"
     errors: tuple[Error, ...]
     tiles: TileLatencies | None
     densities: tuple[Density, ...]

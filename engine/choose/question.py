@@ -1,7 +1,5 @@
 """What is asked: a workload, its request, limits, a demand, candidates and prices; and the text in which it travels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path as FilePath
@@ -86,7 +84,7 @@ class Question(ChoiceRecord):
         """The question as text for a link; ScenarioError where it is too long for one."""
         return token_of(_TOKEN, self.model_dump(mode="json", exclude_defaults=True), "question", _TOKEN_LIMIT)
 
-    def with_(self, **changes: Any) -> Question:
+    def with_(self, **changes: Any) -> "Question":
         """A copy with fields changed and everything validated again; ScenarioError in one sentence."""
         return question_of(self.model_dump() | changes)
 

@@ -1,7 +1,5 @@
 """Scenarios that differ in batch and lengths alone, priced as columns of one design. Estimates, as `evaluate`'s are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

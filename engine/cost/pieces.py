@@ -1,7 +1,5 @@
 """Pieces of a price: numbers of a design that belong together, and the rows of its layout that take them. Estimates."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -79,7 +77,7 @@ def together(plan: Plan, fits: Sequence[Sequence[Fit]]) -> list[tuple[Fit, ...]]
     return result
 
 
-def layout_of(design: Design, runs: Sequence[tuple[int, int]]) -> Layout:
+def layout_of(design: "Design", runs: Sequence[tuple[int, int]]) -> Layout:
     """Rows of a design whose runs are (number of the stage, number of the phase)."""
     plan, phases = design.plan, design.bound.graph.phases
     ways = list(dict.fromkeys((hop.wire.role, hop.way) for hop in plan.hops))

@@ -1,7 +1,5 @@
 """Times with their spread, taken so that other work on the machine shows as spread and not as speed."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Plan: how a workload lies on a system, as stages on devices and messages on wires."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -109,7 +107,7 @@ class Plan:
     pipelined: bool
     notes: tuple[str, ...] = ()
     shared: bool = False  # stages on devices of one kind lie on the same ones
-    options: tuple[Plan, ...] = ()  # whole plans to choose from where the scenario leaves something open; this is one
+    options: "tuple[Plan, ...]" = ()  # whole plans to choose from where the scenario leaves something open; this is one
 
     @property
     def batches(self) -> int:

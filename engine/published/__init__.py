@@ -3,8 +3,6 @@
 A claim that can't be met or predicted stays in the list with its reason; none is dropped.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache

@@ -4,8 +4,6 @@ Figures and our predictions of them are recorded in a file that `python -m tests
 report waits for a claim to be evaluated.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """From names to things: a scenario's system, devices and graph, with every what-if applied and checked."""
 
-from __future__ import annotations
-
 import math
 from contextlib import suppress
 from dataclasses import replace

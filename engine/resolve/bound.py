@@ -1,7 +1,5 @@
 """Nouns of a bound scenario: its wires, and everything that it names at hand."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

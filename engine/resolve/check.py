@@ -1,7 +1,5 @@
 """What a scenario asks for against what its system, its devices' families and its network offer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache

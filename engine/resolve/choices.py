@@ -1,7 +1,5 @@
 """What a user may pick: for a scenario, the values every knob may take, and why others are missing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache

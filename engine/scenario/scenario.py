@@ -6,8 +6,6 @@ therefore keeps its meaning when a default changes. Only a field that may be set
 that means the same for ever, and a token older than the field stays as it is.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from typing import Annotated, Any, get_args
@@ -129,7 +127,7 @@ class Scenario(ChoiceRecord):
     costs: Costs = Costs()
     limits: Limits = Limits()
 
-    def with_(self, **changes: Any) -> Scenario:
+    def with_(self, **changes: Any) -> "Scenario":
         """A copy with fields changed and everything validated again; ScenarioError in one sentence."""
         return make(self.model_dump() | changes)
 

@@ -1,7 +1,5 @@
 """What a sweep hands over: the front, a cloud to draw behind it, and counts; and how it is written to a file."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,7 +34,7 @@ class Counts:
     kept: int = 0  # meet everything
     sentences: dict[str, None] = field(default_factory=dict)  # why designs were refused
 
-    def add(self, part: Counts) -> None:
+    def add(self, part: "Counts") -> None:
         """Counts what a part of the designs came to."""
         self.done += part.done
         self.refused += part.refused

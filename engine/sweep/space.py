@@ -6,8 +6,6 @@ file or a token, so that a link holds it.
 Counts are exact.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -201,7 +199,7 @@ class Space:
                 continue
         return False
 
-    def without(self, axes: frozenset[int]) -> Space:
+    def without(self, axes: frozenset[int]) -> "Space":
         """The same designs where some axes set nothing."""
         if not axes:
             return self

@@ -3,8 +3,6 @@
 Draws are exact for their distribution.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -194,7 +192,7 @@ class Trace:
     priority: NDArray[np.int64] | None = None
 
     @classmethod
-    def of(cls, instants: Iterable[float] | NDArray[np.float64]) -> Trace:
+    def of(cls, instants: Iterable[float] | NDArray[np.float64]) -> "Trace":
         """A trace at its own mean rate, from instants in increasing order. [s]
 
         TrafficError unless two or more instants rise.
@@ -206,7 +204,7 @@ class Trace:
             raise TrafficError("instants are all the same; a trace needs a duration")
         return cls(times - times[0], (times.size - 1) / float(times[-1] - times[0]))
 
-    def at(self, qps: float) -> Trace:
+    def at(self, qps: float) -> "Trace":
         """The same trace with time stretched to another mean rate. [1/s]"""
         return replace(self, instants=self.instants * (self.qps / positive("qps", qps)), qps=qps)
 

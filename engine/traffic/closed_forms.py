@@ -4,8 +4,6 @@ All are exact for Poisson arrivals at ``rate`` [1/s] in the steady state, first 
 otherwise. ``Law.quantile`` is of the time in the system [s]. A load at or above capacity raises `TrafficError`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -43,7 +41,7 @@ class Law:
     rho: float
     kind: str = "exact"
 
-    def later(self, extra_s: float) -> Law:
+    def later(self, extra_s: float) -> "Law":
         """The law where an answer is on its way for ``extra_s`` [s] after its server is free for the next."""
         return replace(self, mean=self.mean + extra_s, tail=lambda t: self.tail(t - extra_s)) if extra_s else self
 

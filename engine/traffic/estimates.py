@@ -3,8 +3,6 @@
 Estimates of what a simulation would give without end.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,7 +42,7 @@ class Tail:
     p99: Estimate
 
     @classmethod
-    def of(cls, groups: Sequence[NDArray[np.float64]], level: float) -> Tail | None:
+    def of(cls, groups: Sequence[NDArray[np.float64]], level: float) -> "Tail | None":
         """From one sample per replication (or consecutive batch). None where there are no data.
 
         The mean's interval is Student's t over the groups. A quantile is that of the pooled sample; its interval

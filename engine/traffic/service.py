@@ -3,8 +3,6 @@
 Estimates, or measurements where the table was measured.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -134,7 +132,7 @@ class Service:
         return self.hold_s.shape[0]
 
     @classmethod
-    def constant(cls, seconds: float, servers: int = 1, cv: float = 0.0) -> Service:
+    def constant(cls, seconds: float, servers: int = 1, cv: float = 0.0) -> "Service":
         """One request at a time, always ``seconds`` on average. [s]"""
         return cls(np.array([[positive("seconds", seconds)]]), servers=servers, cv=cv)
 
@@ -148,7 +146,7 @@ class Service:
         servers: int = 1,
         sizes: Sequence[int] = (1,),
         resources: Mapping[str, tuple[ArrayLike, int]] | None = None,
-    ) -> Service:
+    ) -> "Service":
         """A table evaluated at some batch sizes, linear between them (an estimate there, exact at the points).
 
         TrafficError unless batches rise from 1.

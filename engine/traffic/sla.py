@@ -3,8 +3,6 @@
 Simulated, with a confidence interval, or a bound where one is named.
 """
 
-from __future__ import annotations
-
 import re
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -54,7 +52,7 @@ class Sla:
             raise TrafficError(f"max_dropped is {self.max_dropped!r}; it must lie in [0, 1]")
 
     @classmethod
-    def parse(cls, text: str) -> Sla:
+    def parse(cls, text: str) -> "Sla":
         """``p99=20ms``: a metric and a time with its unit (ns, us, ms, s). TrafficError for a text that is none."""
         time, metric, seconds = agreed(text)
         if time != "latency":

@@ -4,8 +4,6 @@ A family is one module of this package that exports ``FAMILY: DeviceFamily``; `e
 is a YAML, a module and a line there. Times are estimates; places in memory are exact counts.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

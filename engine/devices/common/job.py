@@ -1,7 +1,5 @@
 """What one device is asked to run."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

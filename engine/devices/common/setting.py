@@ -1,7 +1,5 @@
 """What a person may set of a family's model: its parameters, its switches, its tiling knobs, and fields it prices."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -101,7 +99,7 @@ class Setting:
 
     switches: Mapping[str, bool] = field(default_factory=dict)
     parameters: Mapping[str, float] = field(default_factory=dict)
-    prompts: Setting | None = None
+    prompts: "Setting | None" = None
     engine: str = ""
 
 

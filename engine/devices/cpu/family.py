@@ -6,8 +6,6 @@ What an operator reads and writes comes from L2, the last-level cache or DRAM by
 latency over the misses a core keeps in flight. A framework adds a cost per operator and per sample. All estimates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Fields that a CPU prices: what runs a network, its turbo, threads of a core, operators side by side, its memory."""
 
-from __future__ import annotations
-
 from engine.devices.common.model_file import runtimes
 from engine.devices.common.setting import PricedField, Setting, traits
 

@@ -1,7 +1,5 @@
 """What a CPU's cost model reads off a phase's graph beside its table: who rides, slides, hashes or is no product."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.devices.common.counts import places

@@ -3,8 +3,6 @@
 Rates are a data sheet's; shares of them are parameters with a basis each.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What a CPU's caches hold, and what its threads, tiles and vectors reach of a product: shares of a peak. Estimates."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.devices.common.counts import at as _at

@@ -6,8 +6,6 @@ reciprocal and root, which are rounded correctly here. Source: Hong et al., MICR
 circulate in a running sum's adder is our reading of its pipelines.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
@@ -88,7 +86,7 @@ class IntegerWeights:
     scales: np.ndarray
 
     @classmethod
-    def of(cls, matrix: np.ndarray) -> IntegerWeights:
+    def of(cls, matrix: np.ndarray) -> "IntegerWeights":
         """Each column to the nearest of 255 steps of its own scale."""
         codes, scales = Integer(8, granularity="channel").codes(matrix)
         return cls(codes.astype(np.float64), scales.ravel())

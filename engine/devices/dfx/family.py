@@ -6,8 +6,6 @@ layer where there are several.
 Source: Hong et al., MICRO 2022. Estimates.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -170,7 +168,7 @@ class _Pass:
 
     @staticmethod
     @remembered(lambda job: job.whole_key)
-    def of(job: Job) -> _Pass:
+    def of(job: Job) -> "_Pass":
         """Its programs, timed; Unsupported where the tile asks for more slices than the part has."""
         _slices(job)
         positions = job.graph.positions

@@ -8,8 +8,6 @@ about as many more come. A load of weights fills a buffer of the DMA while the c
 product that names it streams only the rest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, log2
@@ -125,7 +123,7 @@ class LayerSizes:
     gated: bool = False
 
     @classmethod
-    def of(cls, phase: Phase) -> LayerSizes:
+    def of(cls, phase: Phase) -> "LayerSizes":
         """Sizes read off the ops of a phase."""
         ops = {op.name: op for op in phase.ops}
         scores, gated = ops["scores"], "gate-up" in ops

@@ -11,8 +11,6 @@ et al., ISCA 2018.
 Cycles are an estimate from these programs; counts of chains are exact.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -75,7 +73,7 @@ class Pipeline:
     start: float
 
     @classmethod
-    def of(cls, depths: Mapping[str, float], native: float, lanes: float, tiles: float, mfus: float) -> Pipeline:
+    def of(cls, depths: Mapping[str, float], native: float, lanes: float, tiles: float, mfus: float) -> "Pipeline":
         """Depths from an instance's parameters: the adder tree deepens with lanes, the hand-over with engines.
 
         [cycle]

@@ -3,8 +3,6 @@
 Estimates.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -35,7 +33,7 @@ class Engine:
     peak: float = 0.0  # native dimension x lanes x tile engines multiply-adds a cycle, for each of `side` [FLOP/s]
 
     @classmethod
-    def of(cls, device: Device, format: str = "") -> Engine:
+    def of(cls, device: Device, format: str = "") -> "Engine":
         """Read off the `npu` block; in a format it was not built for, of the tile engines that then fit the part.
 
         These are larger: sums cross as much of the part from one to the next, whatever the format. The peak counts as
@@ -48,7 +46,7 @@ class Engine:
         return engines[format]
 
     @classmethod
-    def _read(cls, device: Device, format: str) -> Engine:
+    def _read(cls, device: Device, format: str) -> "Engine":
         npu, base = npu_of(device_for(device, format)), npu_of(device)
         depths = {name: npu.depths[name].si if name in npu.depths else deep for name, deep in DEPTHS.items()}
         native, lanes = npu.native_dim.si, npu.lanes.si
@@ -66,11 +64,11 @@ class Engine:
         return cls(native, lanes, npu.tiles.si, npu.clock.si, beats, vector, pipe, in_order, *side, fetch, peak)
 
     @cached_property
-    def without_fetch(self) -> Engine:
+    def without_fetch(self) -> "Engine":
         """The same instance with on-chip memory that never keeps a tile engine waiting."""
         return replace(self, fetch=0.0)
 
-    def for_batch(self, batch: float) -> Engine:
+    def for_batch(self, batch: float) -> "Engine":
         """The same instance as a batch [requests] occupies it: cores without a request read no weights."""
         cores = self.side / self.lanes_in
         return replace(self, fetch=self.fetch * (smaller(cores, math.ceil(batch / self.lanes_in)) / cores))

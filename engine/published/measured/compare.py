@@ -1,7 +1,5 @@
 """Rows of measurements held against predictions: each row's error, what groups of them show, what the bands held."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ An operator's seconds depend on the sizes that its counts carry and on the recor
 once for each record and each value of those sizes that occurs, where that is less than for every design.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod

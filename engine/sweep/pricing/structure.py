@@ -5,8 +5,6 @@ values of an axis at once, each axis along a dimension of its own. So what comes
 shape which axes it depends on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
@@ -113,7 +111,7 @@ class _Values(Quantity):
     """A quantity that an axis sets: its value in SI is a column."""
 
     @classmethod
-    def of(cls, quantity: Quantity, values: Column) -> _Values:
+    def of(cls, quantity: Quantity, values: Column) -> "_Values":
         copy = cls.model_construct(**quantity.__dict__)
         copy.__dict__["many"] = quantity.value, values  # frozen for everybody else
         return copy

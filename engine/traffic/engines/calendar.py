@@ -4,8 +4,6 @@ Times of passes are a device's (`engine.traffic.engines.pass_times`) or given. L
 interval.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Requests through a serving engine's calendar of passes, on each of its replicas. Simulated."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Times of a serving engine's passes: of a device, from the one cost model, or given by coefficients."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import replace

@@ -4,8 +4,6 @@ A request is prefilled in the first pool, which gives its first token; its keys 
 the second pool decodes the rest. Transfers share the ports fairly (max-min: every port alike, one port at most each).
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections.abc import Mapping
@@ -72,7 +70,7 @@ class Pools(NamedTuple):
     decode: Pool
     network: Network
 
-    def at(self, ratio: tuple[int, int]) -> Pools:
+    def at(self, ratio: tuple[int, int]) -> "Pools":
         """The same of so many engines that prefill and that decode."""
         first, second = ratio
         return Pools(replace(self.prefill, engines=first), replace(self.decode, engines=second), self.network)

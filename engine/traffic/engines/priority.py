@@ -1,7 +1,5 @@
 """Requests of several priorities: the share and the number of each class, and which request is of which."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """How a serving engine of language models forms its passes, as data, and the defaults of three engines."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -5,8 +5,6 @@ that no other beats in output tokens per second of a device and of a user are ru
 the front is of such alone. Estimates, each row says which.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Files of requests as others publish them: when they come, tokens in and out, and which prompts begin alike."""
 
-from __future__ import annotations
-
 import csv
 import itertools
 import json

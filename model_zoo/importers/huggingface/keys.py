@@ -1,7 +1,5 @@
 """A configuration's keys: read by any of the names a field goes by, refused in one sentence, and remembered."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -89,7 +87,7 @@ class Keys:
         rule = f"a list of at most {limit} entries"
         return self._check(names, lambda value: isinstance(value, list) and len(value) <= limit, rule) or ()
 
-    def under(self, *names: str) -> Keys | None:
+    def under(self, *names: str) -> "Keys | None":
         """The object under a key; None where there is none."""
         value = self._check(names, lambda value: isinstance(value, dict), "an object")
         return None if value is None else Keys(value, f"{self.last}.")

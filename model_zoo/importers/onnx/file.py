@@ -1,7 +1,5 @@
 """An ONNX file opened and checked: parsed, its own functions expanded, every tensor made once and before it is read."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -56,7 +54,7 @@ class File:
         sizes |= {self.length: length} if self.length is not None and self.length not in sizes else {}
         return sizes | ({self.batch: batch} if isinstance(self.batch, str) else {})
 
-    def passes(self) -> tuple[File, ...]:
+    def passes(self) -> "tuple[File, ...]":
         """The file as it fills its cache and as it adds a token to it; the file itself where it has none."""
         if not self.past:
             return (self,)
