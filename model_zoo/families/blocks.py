@@ -5,13 +5,11 @@ element-wise op is OPERATIONS[kind] per element, where exp, tanh, a division or 
 writes are activation elements; weights and state are counted apart.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Required, TypedDict, Unpack
+from typing import Any
 
-from model_zoo.ops import KINDS, ONE, ZERO, Dim, Graph, Linear, Op, Phase, Shard, Sum, dim
+from model_zoo.ops import KINDS, ONE, ZERO, Dim, Graph, Linear, Op, Phase, Shard, dim
 from model_zoo.schema import WorkloadError
 
 ROW = dim(1, "b")
@@ -20,33 +18,10 @@ ONCE, LENGTH = Linear(1.0), Linear(0, 1, 0)  # what a pass is over: one of what 
 OPERATIONS: dict[str, float] = {kind: of["work"] for kind, of in KINDS.items() if "work" in of}
 
 
-def forward(
-    ops: Sequence[Op], unit: str, entering: Dim, leaving: Dim, through: Linear = ONCE, **fields: Unpack[GraphFields]
-) -> Graph:
+def forward(ops: Sequence[Op], unit: str, entering: Dim, leaving: Dim, through: Linear = ONCE, **fields: Any) -> Graph:
     """A network of one pass, over a request's length where it goes ``through`` that."""
     phases = (Phase("forward", tuple(ops), length=through, context=through),)
     return Graph(phases, unit, input_elements=entering, output_elements=leaving, **fields)
-
-
-class GraphFields(TypedDict, total=False):
-    """What else a graph of one pass says of itself."""
-
-    state_elements: Sum
-    input_indices: Dim
-    output_indices: Dim
-    positions: int
-
-
-class OpFields(TypedDict, total=False):
-    """Fields of an `Op` that its constructors take as they come."""
-
-    group: Required[str]
-    inputs: tuple[str, ...]
-    layers: int
-    steps: Dim
-    sequential: bool
-    state_writes: Dim
-    attributes: tuple[tuple[str, float], ...]
 
 
 def attributes(**values: float) -> tuple[tuple[str, float], ...]:
@@ -66,7 +41,7 @@ def linear(
     shard: Shard = "n",
     state_reads: Dim = ZERO,
     quantisable: bool = True,
-    **fields: Unpack[OpFields],
+    **fields: Any,
 ) -> Op:
     """Rows of activations (rows x k) times a k x n matrix of weights."""
     parameters = k * n + (n if bias else 0)
@@ -98,7 +73,7 @@ def matmul(
     reads: Dim,
     state_reads: Dim = ZERO,
     shard: Shard = "g",
-    **fields: Unpack[OpFields],
+    **fields: Any,
 ) -> Op:
     """G products of (m x k) by (k x n), both sides computed: `reads` covers those that aren't kept state."""
     return Op(
@@ -129,7 +104,7 @@ def elementwise(
     state_reads: Dim = ZERO,
     parts: Dim = ONE,
     shard: Shard = "elements",
-    **fields: Unpack[OpFields],
+    **fields: Any,
 ) -> Op:
     """An element-wise op or a reduction over `elements` of `operands` inputs each; shard "g" deals out `parts`.
 
@@ -163,14 +138,14 @@ def move(
     writes: Dim | None = None,
     parts: Dim = ONE,
     shard: Shard = "elements",
-    **fields: Unpack[OpFields],
+    **fields: Any,
 ) -> Op:
     """Data movement: elements read and written, no arithmetic; shard "g" deals out `parts`."""
     writes = elements if writes is None else writes
     return Op(name, kind, g=parts, reads=elements, writes=writes, shard=shard, **fields)
 
 
-def gather(name: str, lookups: Dim, table_rows: float, width: float, **fields: Unpack[OpFields]) -> Op:
+def gather(name: str, lookups: Dim, table_rows: float, width: float, **fields: Any) -> Op:
     """One row of `width` elements for each index."""
     return Op(
         name=name,

@@ -16,7 +16,7 @@ import numpy as np
 from engine.kernels.jit import inner
 from engine.lab.ir.embedding_bag import IDS_AHEAD
 from engine.lab.ir.lanes import prefetch
-from engine.lab.operators.embedding import RowTable, embedding_bag, embedding_lookup
+from engine.lab.operators.embedding import RowTable, embedding_bag
 from engine.lab.ranges import fresh
 from tests.bench.timing import Row, interleaved, row
 
@@ -158,7 +158,7 @@ def _single() -> Row:
     data, single = torch.from_numpy(table.data), fresh((BAGS * LOOKUPS, WIDTH))
     return _in_turns(
         f"single lookups fp32, {table.rows} x {WIDTH}, DRAM",
-        partial(embedding_lookup, table, out=single, threads=1),
+        partial(embedding_bag, table, out=single, threads=1),
         lambda ids: torch.nn.functional.embedding(torch.from_numpy(ids), data),
         "torch",
         table.rows,

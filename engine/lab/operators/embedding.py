@@ -108,15 +108,27 @@ GRAIN_BAGS = 16
 """Fewest bags worth a thread of their own. [-]"""
 
 
-def _sum_bags(
+def embedding_bag(
     table: RowTable,
     indices: np.ndarray,
-    offsets: np.ndarray,
-    out: np.ndarray | None,
-    distance: int | None,
-    threads: int | None,
+    offsets: np.ndarray | None = None,
+    *,
+    out: np.ndarray | None = None,
+    distance: int | None = None,
+    threads: int | None = None,
 ) -> np.ndarray:
-    """Sums of the bags that ``offsets`` bound; no offsets: a bag for each lookup."""
+    """``out[b] = sum of row(indices[t])`` for ``offsets[b] <= t < offsets[b + 1]``, in fp32.
+
+    Parameters
+    ----------
+    indices : int64 ``[lookups]``.
+    offsets : int64 ``[bags + 1]``, first 0, last ``lookups``, never falling; None: exactly one lookup a bag.
+    distance : rows requested this many lookups ahead, 0 for none; None chooses by the sizes. [lookups]
+    """
+    if offsets is None:
+        offsets = _NONE
+    elif not whole("offsets", offsets, _INDEX, 1).size:
+        require(False, f"offsets must rise from 0 to {indices.size}, the number of indices")
     whole("indices", indices, _INDEX, 1)
     if indices.size and not table.rows:
         require(False, f"indices has {indices.size} values; the table has no rows")
@@ -135,36 +147,3 @@ def _sum_bags(
         count = int(((indices < 0) | (indices >= table.rows)).sum())
         require(False, f"indices has {count} values outside the table; allowed: 0 to {table.rows - 1}")
     return result
-
-
-def embedding_bag(
-    table: RowTable,
-    indices: np.ndarray,
-    offsets: np.ndarray,
-    *,
-    out: np.ndarray | None = None,
-    distance: int | None = None,
-    threads: int | None = None,
-) -> np.ndarray:
-    """``out[b] = sum of row(indices[t])`` for ``offsets[b] <= t < offsets[b + 1]``, in fp32.
-
-    Parameters
-    ----------
-    indices : int64 ``[lookups]``; offsets : int64 ``[bags + 1]``, first 0, last ``lookups``, never falling.
-    distance : rows requested this many lookups ahead, 0 for none; None chooses by the sizes. [lookups]
-    """
-    whole("offsets", offsets, _INDEX, 1)
-    require(offsets.size > 0, f"offsets must rise from 0 to {indices.size}, the number of indices")
-    return _sum_bags(table, indices, offsets, out, distance, threads)
-
-
-def embedding_lookup(
-    table: RowTable,
-    indices: np.ndarray,
-    *,
-    out: np.ndarray | None = None,
-    distance: int | None = None,
-    threads: int | None = None,
-) -> np.ndarray:
-    """``out[b] = row(indices[b])`` in float32: tables with exactly one lookup per bag need no offsets."""
-    return _sum_bags(table, indices, _NONE, out, distance, threads)

@@ -5,7 +5,7 @@ arithmetic, select and bit operations only, which LLVM turns into vectors. Relat
 and tested over the whole range.
 """
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -88,45 +88,26 @@ STEP = 256
 """Chunks start at multiples of this, more than any unrolled vector loop takes at once. [elements]"""
 
 
-@kernel
-def relu_range(lo, hi, x, out):
-    """``max(x, 0)``; NaN becomes 0 as in the fused convolution."""
-    part, to = x[lo:hi], out[lo:hi]
-    for i in range(part.size):
-        to[i] = part[i] if part[i] > _ZERO else _ZERO
-
-
-@kernel
-def sigmoid_range(lo, hi, x, out):
-    """Logistic function."""
-    part, to = x[lo:hi], out[lo:hi]
-    for i in range(part.size):
-        to[i] = sigmoid32(part[i])
-
-
-@kernel
-def tanh_range(lo, hi, x, out):
-    """Hyperbolic tangent."""
-    part, to = x[lo:hi], out[lo:hi]
-    for i in range(part.size):
-        to[i] = tanh32(part[i])
-
-
-@kernel
-def gelu_tanh_range(lo, hi, x, out):
-    """GELU by the hyperbolic tangent."""
-    part, to = x[lo:hi], out[lo:hi]
-    for i in range(part.size):
-        to[i] = gelu_tanh32(part[i])
-
-
-_RANGE = {
-    "relu": relu_range,
-    "sigmoid": sigmoid_range,
-    "tanh": tanh_range,
-    "gelu_tanh": gelu_tanh_range,
-}
 Activation = Literal["relu", "sigmoid", "tanh", "gelu_tanh"]
+_NAMES = get_args(Activation)
+
+
+@kernel
+def activate_range(lo, hi, which, x, out):
+    """Elements ``[lo, hi)`` through the activation at that place of `Activation`; of a NaN a ReLU makes 0."""
+    part, to = x[lo:hi], out[lo:hi]
+    if which == 0:
+        for i in range(part.size):
+            to[i] = part[i] if part[i] > _ZERO else _ZERO
+    elif which == 1:
+        for i in range(part.size):
+            to[i] = sigmoid32(part[i])
+    elif which == 2:
+        for i in range(part.size):
+            to[i] = tanh32(part[i])
+    else:
+        for i in range(part.size):
+            to[i] = gelu_tanh32(part[i])
 
 
 def activate(
@@ -134,10 +115,10 @@ def activate(
 ) -> np.ndarray:
     """``name`` of every element of ``x`` (float32, C-contiguous, any shape); ``out`` may be ``x``."""
     result = output(out, real(x).shape, np.float32)
-    if name not in _RANGE:
-        raise KernelError(f"name is {name!r}; allowed: {', '.join(_RANGE)}")
-    flat, to = x.reshape(-1), result.reshape(-1)
-    over_range(_RANGE[name], x.size, flat, to, threads=threads, grain=GRAIN, step=STEP)
+    if name not in _NAMES:
+        raise KernelError(f"name is {name!r}; allowed: {', '.join(_NAMES)}")
+    arguments = _NAMES.index(name), x.reshape(-1), result.reshape(-1)
+    over_range(activate_range, x.size, *arguments, threads=threads, grain=GRAIN, step=STEP)
     return result
 
 

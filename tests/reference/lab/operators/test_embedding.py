@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.lab.operators.embedding import RowTable, embedding_bag, embedding_lookup, pack_rows
+from engine.lab.operators.embedding import RowTable, embedding_bag, pack_rows
 from engine.lab.ranges import KernelError
 from tests.each import each
 from tests.effort import examples
@@ -48,7 +48,7 @@ def check(fmt, seed, width, bags, distance=96):
     exact = naive.embedding_bag(rows, indices, offsets)
     assert out.shape == exact.shape
     assert np.all(np.abs(out - exact) <= ERROR * scale * (8 if fmt.startswith("int") else 1))
-    assert np.allclose(embedding_lookup(table, indices), rows[indices], rtol=1e-6, atol=1e-6)
+    assert np.allclose(embedding_bag(table, indices), rows[indices], rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
@@ -88,9 +88,7 @@ def test_fp16_table_is_numpy_float16():
     values[0, :4] = [np.inf, -np.inf, 65504, 1e-8]
     assert np.array_equal(unpack_rows(pack_rows(values, "fp16")), values.astype(np.float16).astype(np.float32))
     ids = np.arange(9)
-    assert np.array_equal(
-        embedding_lookup(pack_rows(values, "fp16"), ids), values.astype(np.float16).astype(np.float32)
-    )
+    assert np.array_equal(embedding_bag(pack_rows(values, "fp16"), ids), values.astype(np.float16).astype(np.float32))
 
 
 def test_bad_input_is_one_sentence():
@@ -99,7 +97,7 @@ def test_bad_input_is_one_sentence():
     with pytest.raises(KernelError, match="indices has 1 values outside the table; allowed: 0 to 3"):
         embedding_bag(table, ids, offsets)
     with pytest.raises(KernelError, match="indices has 1 values outside"):
-        embedding_lookup(table, np.array([-1]))
+        embedding_bag(table, np.array([-1]))
     with pytest.raises(KernelError, match="offsets must rise from 0 to 2"):
         embedding_bag(table, np.array([0, 3]), np.array([0, 1]))
     with pytest.raises(KernelError, match="data has rows of 3; int8 x 3 needs 11"):
