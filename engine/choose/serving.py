@@ -151,12 +151,6 @@ def _along(
         yield from zip(part, in_columns(start, sizes, read, catalog, zoo, lambda error: error), strict=True)
 
 
-def units_of(bound: Bound) -> float:
-    """Units of work of a request: its items where it has some, tokens of a decoder, else one. [-]"""
-    s = bound.scenario
-    return float(s.inputs) if bound.graph.items else bound.graph.units_per_request.at(s.inputs, s.outputs)
-
-
 def _unfit(bound: Bound) -> Refusal:
     """The memory that lacks most of its room, in a few words."""
     design = Design(bound, make_plan(bound))
@@ -206,7 +200,11 @@ def _with_demand(question: Question, bound: Bound, times: Figures, point: Served
     """As many instances as the demand takes, and their share of time busy; ``under_way`` requests fill one."""
     instances, clients, busy = 1, under_way, point.scenario.costs.utilisation
     if question.qps is not None:
-        need = question.qps * units_of(bound)
+        s, graph = (
+            bound.scenario,
+            bound.graph,
+        )  # its items, tokens of a decoder, or one
+        need = question.qps * (float(s.inputs) if graph.items else graph.units_per_request.at(s.inputs, s.outputs))
         instances = max(1, math.ceil(need / point.rate * (1 - 1e-12)))
         busy = need / instances / point.throughput_per_s
     elif question.users is not None:

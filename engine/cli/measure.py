@@ -76,13 +76,8 @@ def _wide_deep(args: argparse.Namespace) -> Answer:
         "accuracy_lost": {q.precision: study.accuracy_loss(q.precision) for q in study.quality[1:]},
         "quality": [asdict(q) for q in study.quality],
         "speed": [
-            {
-                "precision": s.precision,
-                "batch": s.batch,
-                "threads": s.threads,
-                "time_s": s.time.median,
-                "samples_per_s": s.rate,
-            }
+            {name: getattr(s, name) for name in ("precision", "batch", "threads")}
+            | {"time_s": s.time.median, "samples_per_s": s.rate}
             for s in study.speed
         ],
     }

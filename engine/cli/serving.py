@@ -262,7 +262,7 @@ def capacity_together(
     ]
     figures = {"qps": load.qps, "capacity_qps": load.capacity_qps, "limit": point.binds, "nearest": nearest}
     rates = {name: getattr(point, name) for name in ("tokens_per_s_per_device", "tokens_per_s_per_user")}
-    document = {"node": figures | {"message": load.message} | rates, "plan": plan.as_dict() | prices, "notes": notes}
+    document = {"node": figures | {"message": load.message} | rates, "plan": vars(plan) | prices, "notes": notes}
     document |= {"at_limit": point.report.as_dict(), "shares": dict(point.shares), "token": encode(choice)}
     document |= engine_data | band.beside({"capacity_per_s": load.capacity_qps})
     document["against"] = against = list[dict[str, Any]]()

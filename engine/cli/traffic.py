@@ -180,7 +180,7 @@ def _site(args: argparse.Namespace, scenario: Scenario) -> traffic.SiteFacts:
 def _offer(offer: Offer) -> dict[str, Any]:
     """A system's part of the answer as plain data."""
     load = None if offer.headline is None else {k: v for k, v in vars(offer.headline).items() if k != "report"}
-    plan = None if offer.plan is None else offer.plan.as_dict()
+    plan = None if offer.plan is None else vars(offer.plan)
     band = evaluate(offer.scenario).error_band
     capacity_qps = None if offer.headline is None else offer.headline.capacity_qps
     row = {"node": load, "plan": plan, "notes": offer.notes, **band.beside({"capacity_per_s": capacity_qps})}

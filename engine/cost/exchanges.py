@@ -1,7 +1,6 @@
 """What devices that share a stage's operators exchange in a pass, and what that takes. Estimates."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,12 +35,6 @@ def _whole_input(op: Op, ways: int) -> bool:
     return op.shard == "n" and op.contraction and op.attribute("groups", 1.0) < ways
 
 
-def _gathers(ops: Sequence[Op], ways: int) -> set[str]:
-    """Operators whose results lie in parts on devices that share them, and are read whole."""
-    parts = {op.name for op in ops if op.shard in ("n", "g", "elements")}
-    return {name for op in ops if _whole_input(op, ways) for name in op.inputs if name in parts}
-
-
 def collectives(job: Job) -> list[Collective]:
     """Exchanges of a sharded pass.
 
@@ -54,7 +47,8 @@ def collectives(job: Job) -> list[Collective]:
     width = activation_bytes(fam.exchange_format(job.device, job.format))
     at = (job.batch, job.length, job.context)
     sums: set[str] = set()
-    gathers = _gathers(job.ops, job.ways)
+    parts = {op.name for op in job.ops if op.shard in ("n", "g", "elements")}
+    gathers = {name for op in job.ops if _whole_input(op, job.ways) for name in op.inputs if name in parts}
     for op in job.ops:
         name, size = op.name, op.writes.at(*at) * width
         count = op.layers * op.steps.at(*at)

@@ -24,6 +24,7 @@ MLP = Scenario(system="xeon-e5-1630v3", workload="mlp-121m", precision="fp32", t
 TONIC = Scenario(system="agilio-cx", workload="binary-fc-4096", precision="binary", scheme="on-path")
 BNN_EXEC = Scenario(system="xeon-e5-1630v3", workload="binary-fc-4096", precision="binary", batch=32, streams=4)
 IDLE_W = 69.4  # of the whole test machine, table 2
+LARGER_BYTES = (512, 1024, 1518)  # packets forwarded while 256 executors infer
 
 
 # --- AlexNet: counts -------------------------------------------------------------------------------------------------
@@ -121,11 +122,6 @@ def _above_idle(scenario: Scenario) -> float:
     return power - IDLE_W
 
 
-def _forwarding_rate() -> float:
-    """Least Gbit/s forwarded at the document's larger packets while 256 executors infer."""
-    return 8e-9 * min(forwarding(default_catalog().device("agilio-cx-2x40"), 256, (512, 1024, 1518)).bytes_per_s)
-
-
 # --- depth-first execution -------------------------------------------------------------------------------------------
 
 NETWORKS = ("alexnet", "vgg16", "resnet152", "densenet161", "mobilenet-v1")
@@ -166,7 +162,7 @@ VALUES: Mapping[str, Callable[..., Any]] = {
     "5G-027": lambda: _ipc(MLP.with_(batch=128)),
     "5G-044": lambda: tuple(1e6 * round(_binary_weights(n) / 1e6) for n in (2048, 16384)),
     "5G-045": lambda: prod(map(_nic_over_core, (2048, 16384))) ** 0.5,  # ends of the measured range
-    "5G-052": _forwarding_rate,
+    "5G-052": lambda: 8e-9 * min(forwarding(default_catalog().device("agilio-cx-2x40"), 256, LARGER_BYTES).bytes_per_s),
     "5G-056": lambda rate: rate / _above_idle(BNN_EXEC),
     "5G-057": lambda: _above_idle(TONIC),
     "5G-059": lambda rate: rate / _above_idle(TONIC),

@@ -166,10 +166,6 @@ class CapacityPlan:
     inferences_per_joule: float
     message: str
 
-    def as_dict(self) -> dict[str, object]:
-        """Plain numbers and text."""
-        return dict(vars(self))
-
 
 def capacity_plan(
     demand: Demand,

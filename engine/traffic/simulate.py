@@ -270,16 +270,12 @@ def _report(
         events=sum(r.events for r in runs),
         engine=runs[0].engine,
         seed=seed,
-        message=_verdict(arrivals.qps, rho, top, lost),
+        message=f"{arrivals.qps:.4g} QPS is {rho:.0%} of capacity {top.qps:.4g} QPS ({top.limit})."
+        + (f" {lost:.2%} are turned away." if lost > 0 else ""),
         notes=tuple(notes),
         samples=samples,
         passed=passed,
     )
-
-
-def _verdict(qps: float, rho: float, top: Capacity, lost: float) -> str:
-    text = f"{qps:.4g} QPS is {rho:.0%} of capacity {top.qps:.4g} QPS ({top.limit})."
-    return f"{text} {lost:.2%} are turned away." if lost > 0 else text
 
 
 def _notes(arrivals: Arrivals, top: Capacity, length: int) -> Iterable[str]:

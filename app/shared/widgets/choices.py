@@ -97,7 +97,7 @@ def choose(
     usual = next(iter(options)) if default is None else default
 
     def read(text: str) -> tuple[K, str | None]:
-        result = _id_of(text, options)
+        result = next((id for id, name in options.items() if text in (id, name)), None)  # older links have the label
         return (result, None) if result is not None else (usual, stray(label, options, text))
 
     value, commit = remember(key, usual, read, of=of)
@@ -194,8 +194,3 @@ def stray(label: str, options: Iterable[str], text: str) -> str:
         return f"{label} {text[:40]!r} of this link is not known{hint(text, [*head, last])}"
     listing = f"{', '.join(head)} and {last} are" if head else f"{last} is"
     return f"{label} {text[:40]!r} of this link is not known; {listing}"
-
-
-def _id_of(text: str, options: Mapping[K, str]) -> K | None:
-    """The id that a value of the address means: itself, or the one of its label, as older links have it."""
-    return next((id for id, label in options.items() if text in (id, label)), None)

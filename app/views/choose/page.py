@@ -16,12 +16,6 @@ from engine.scenario import ScenarioError
 _ROWS = 11  # shown before the table scrolls
 
 
-def _selected_row(able: list[Row]) -> Row:
-    """The row that is selected, else the best."""
-    label = st.session_state.get("h.row")
-    return next((row for row in able if row.label == label), able[0])
-
-
 def ranking(answer: Answer, able: list[Row]) -> None:
     """Systems that meet the limits; a row opens its detail."""
     count = sum(row.rank is not None for row in able)
@@ -156,7 +150,7 @@ def show() -> None:
     head, _, reason = answer.sentence.partition(": ")
     st.markdown(f"**{fmt.plain(head)}:** {fmt.plain(reason)}" if able else f"**{fmt.plain(answer.sentence)}**")
     if able:
-        row = _selected_row(able)
+        row = next((row for row in able if row.label == st.session_state.get("h.row")), able[0])
         ranking(answer, able)
         parts.beside(lambda: detail(answer, row), lambda: curves(answer, able, row), widths=(2, 3))
     what_ifs(answer)

@@ -23,6 +23,7 @@ from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.service import TrafficError
 
 _GUESS_STREAM = 6  # of the draws that decide whether a guess is right
+_SAME = {name: kind for name, kind in Rules.__annotations__.items() if name in Scheduler.__annotations__}
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,25 +113,16 @@ def run_passes(
 def rules_of(scheduler: Scheduler, blocks: int, places: int = -1) -> Rules:
     """A scheduler's rules as the calendar takes them, with so many blocks of cache and places to wait; -1: any."""
     return Rules(
-        budget=scheduler.budget,
-        chunked=scheduler.chunked,
+        **{name: kind(getattr(scheduler, name)) for name, kind in _SAME.items()},
         mixed=not scheduler.prefill_first,
-        reserve=float(scheduler.reserve),
         blocks=blocks,
-        block=scheduler.block,
         seats=scheduler.max_seqs,
         late=scheduler.asynchronous,
-        overlap=float(scheduler.overlap),
-        host_s=float(scheduler.host_s),
         row_s=float(scheduler.sequence_s),
         hides=scheduler.asynchronous and scheduler.hidden,
         guesses=len(scheduler.acceptance),
         places=places,
-        steps=scheduler.steps,
         swaps=scheduler.preempt == "swap",
-        swap_s=float(scheduler.swap_s),
-        balance_timeout=scheduler.balance_timeout,
-        ranks=scheduler.ranks,
     )
 
 
