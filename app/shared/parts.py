@@ -169,7 +169,7 @@ def trust(report: Report) -> None:
 
 
 def table(
-    frame: pd.DataFrame,
+    data: Any,
     columns: dict[str, Any] | None = None,
     *,
     max_rows: int = 8,
@@ -178,11 +178,11 @@ def table(
     select: Literal["ignore", "rerun"] | Callable[[], None] = "ignore",
     **options: Any,
 ) -> Any:
-    """A table as high as up to `max_rows`, else `tall` [px; None: always as its rows], its first column pinned,
-    each column of numbers to the digits it needs, those of ``wide`` to three digits of each, unless `columns` says
-    more; `select` is what a click on a row does. Readers of screens hear what its columns are.
+    """A frame, or what pandas makes one of, as high as up to `max_rows`, else `tall` [px; None: always as its rows],
+    its first column pinned, each column of numbers to the digits it needs, those of ``wide`` to three digits of each,
+    unless `columns` says more; `select` is what a click on a row does. Readers of screens hear what its columns are.
     """
-    number = st.column_config.NumberColumn
+    frame, number = pd.DataFrame(data), st.column_config.NumberColumn
     formats = {name: fmt.cells(frame[name]) for name in frame if frame[name].dtype.kind == "f"}
     formats |= dict.fromkeys(wide)
     digits = {name: number(format=format) for name, format in formats.items()}

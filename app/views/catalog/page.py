@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from app.shared import claims, glossary, link, machine, parts, specs
@@ -51,12 +50,10 @@ def pick() -> tuple[str, str | None]:
         if not result:
             st.caption(texts.NOTHING_MATCHES)
             return section, None
-        frame = pd.DataFrame(
-            {
-                "Name": [entries[id].name for id in result],
-                "Kind": [_of(section, entries[id]) for id in result],
-            }
-        )
+        frame = {
+            "Name": [entries[id].name for id in result],
+            "Kind": [_of(section, entries[id]) for id in result],
+        }
         event = parts.table(
             frame,
             {"Name": st.column_config.TextColumn(width="large")},
@@ -92,14 +89,12 @@ def values(rows: Sequence[specs.SpecNumber]) -> None:
     if not rows:
         st.caption(texts.NO_NUMBERS)
         return
-    frame = pd.DataFrame(
-        {
-            "Quantity": [row.label for row in rows],
-            "Value": [row.text for row in rows],
-            "Evidence": [row.basis for row in rows],
-            "Place (source)": [row.where for row in rows],
-        }
-    )
+    frame = {
+        "Quantity": [row.label for row in rows],
+        "Value": [row.text for row in rows],
+        "Evidence": [row.basis for row in rows],
+        "Place (source)": [row.where for row in rows],
+    }
     parts.table(
         frame,
         {
@@ -132,7 +127,7 @@ def members(system: Any) -> None:
         rows.append((catalog.link(u.link), 1, f"link between {glossary.BETWEEN[u.role]}{way}"))
     if system.nic:
         rows.append((catalog.nic(system.nic), 1, "NIC"))
-    parts.table(pd.DataFrame([(part.name, *row) for part, *row in rows], columns=["Part", "Count", "As"]), tall=None)
+    parts.table([{"Part": part.name, "Count": count, "As": role} for part, count, role in rows], tall=None)
     for part in {part.id: part for part in (system, *(part for part, *_ in rows))}.values():
         if numbers := specs.quantities(part):
             label = texts.NUMBERS.format(name=fmt.plain(part.name), count=len(numbers))
@@ -166,16 +161,14 @@ def graph(workload: Any) -> None:
         )
     )
     flops = fmt.scale([op.flops.at(*at) for op in phase.ops], "FLOP")
-    frame = pd.DataFrame(
-        {
-            "Operator": [op.name for op in phase.ops],
-            "Kind": [op.kind for op in phase.ops],
-            "Copies": [op.layers for op in phase.ops],
-            f"Work of one ({flops.unit})": [flops(op.flops.at(*at)) for op in phase.ops],
-            "Parameters": [op.stored * op.layers for op in phase.ops],
-            "Reads from": [", ".join(op.inputs) for op in phase.ops],
-        }
-    )
+    frame = {
+        "Operator": [op.name for op in phase.ops],
+        "Kind": [op.kind for op in phase.ops],
+        "Copies": [op.layers for op in phase.ops],
+        f"Work of one ({flops.unit})": [flops(op.flops.at(*at)) for op in phase.ops],
+        "Parameters": [op.stored * op.layers for op in phase.ops],
+        "Reads from": [", ".join(op.inputs) for op in phase.ops],
+    }
     parts.table(frame, max_rows=10, tall=390)
     if len(phase.ops) > _MOST_NODES:
         st.caption(texts.TOO_MANY_OPERATORS.format(count=len(phase.ops)))

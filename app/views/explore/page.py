@@ -1,8 +1,8 @@
 """How fast is this system on this model, and what limits it?"""
 
+from operator import attrgetter
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from app.shared import boundary, cached, fixes, glossary, link, parts, report_tables, specs
@@ -126,9 +126,8 @@ def operators(report: Report) -> None:
 def assumptions(report: Report) -> None:
     """What the numbers rest on."""
     with st.expander(f"Assumptions ({len(report.assumptions)})", key="open.assumptions"):
-        frame = pd.DataFrame([{"Evidence": a.basis, "Assumption": a.text} for a in report.assumptions])
         parts.table(
-            frame.sort_values("Evidence", kind="stable"),
+            [{"Evidence": a.basis, "Assumption": a.text} for a in sorted(report.assumptions, key=attrgetter("basis"))],
             {"Evidence": st.column_config.TextColumn(width="small", pinned=True)},
         )
 

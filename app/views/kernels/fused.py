@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from app.shared import formats as fmt
@@ -47,15 +46,13 @@ def _show(rows: list[FusedRun], say: Callable[[str], object]) -> None:
     answer = texts.MEASURED_ANSWER.format(faster=faster, count=len(rows), close=close)
     say(answer)
     parts.figure(charts.speedups(rows, parts.dark()), f"{texts.ON_THIS_HOST}: {answer}.", "fused-host")
-    frame = pd.DataFrame(
-        {
-            "Block": [run.title for run in rows],
-            "Gain, measured": [run.gain for run in rows],
-            "Gain, predicted": [run.predicted_gain for run in rows],
-            "Breadth first (ms)": [fmt.MILLISECOND(run.breadth.median) for run in rows],
-            "Predicted (ms)": [fmt.MILLISECOND(run.predicted_breadth_s) for run in rows],
-            "Depth first (ms)": [fmt.MILLISECOND(run.depth.median) for run in rows],
-            "Predicted, depth (ms)": [fmt.MILLISECOND(run.predicted_depth_s) for run in rows],
-        }
-    )
+    frame = {
+        "Block": [run.title for run in rows],
+        "Gain, measured": [run.gain for run in rows],
+        "Gain, predicted": [run.predicted_gain for run in rows],
+        "Breadth first (ms)": [fmt.MILLISECOND(run.breadth.median) for run in rows],
+        "Predicted (ms)": [fmt.MILLISECOND(run.predicted_breadth_s) for run in rows],
+        "Depth first (ms)": [fmt.MILLISECOND(run.depth.median) for run in rows],
+        "Predicted, depth (ms)": [fmt.MILLISECOND(run.predicted_depth_s) for run in rows],
+    }
     parts.table(frame, tall=None)

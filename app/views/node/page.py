@@ -1,6 +1,5 @@
 """What moves over which wire, and what does each switch buy?"""
 
-import pandas as pd
 import streamlit as st
 
 from app.shared import boundary, cached, fixes, glossary, link, parts
@@ -32,14 +31,12 @@ def switches(report: Report) -> None:
     with parts.open_card(texts.SPEED_UPS) as say:
         together, rows = facts.gains(report.scenario, pills("Figure", facts.FIGURES, "figure"))
         say(facts.gain_words(together, rows))
-        frame = pd.DataFrame(
-            {
-                "Optimisation": [r.switch.label for r in rows],
-                "As set": [fmt.times(r.beside) for r in rows],
-                "On its own": [fmt.times(r.alone) for r in rows],
-                "On": [r.on for r in rows],
-            }
-        )
+        frame = {
+            "Optimisation": [r.switch.label for r in rows],
+            "As set": [fmt.times(r.beside) for r in rows],
+            "On its own": [fmt.times(r.alone) for r in rows],
+            "On": [r.on for r in rows],
+        }
         text = st.column_config.TextColumn
         event = parts.table(
             frame,
@@ -80,7 +77,7 @@ def by_kind(scenario: Scenario) -> None:
     with st.container(border=True):
         st.markdown(texts.KINDS)
         if switch("Each optimisation", "kinds"):
-            parts.table(pd.DataFrame(facts.kinds_table(cached.answer(at_work.by_kind, scenario))))
+            parts.table(facts.kinds_table(cached.answer(at_work.by_kind, scenario)))
 
 
 def show() -> None:

@@ -1,6 +1,5 @@
 """How a product of the network is cut on a card: a map of two block sizes, the loops in words, bytes beside a bound."""
 
-import pandas as pd
 import streamlit as st
 
 from app.shared import boundary, cached, parts
@@ -45,20 +44,18 @@ def tilings(scenario: Scenario) -> None:
             fig = heat(columns, rows, mapping.bytes, None, star, titles, texts.BYTES_AXIS, scale, parts.dark())
             parts.figure(fig, texts.TILINGS_ALT.format(name=name, answer=answer), "tilings")
         parts.table(
-            pd.DataFrame(
-                [
-                    {
-                        "Best by": _AIMS[aim],
-                        "Time": fmt.seconds(tiling.seconds),
-                        "Energy": fmt.si(tiling.joules, "J"),
-                        texts.TRAFFIC_COLUMN: fmt.si(tiling.near_bytes, "B"),
-                        "At least ": fmt.si(mapping.product.bounds[0], "B"),
-                        "LPDDR": fmt.si(tiling.far_bytes, "B"),
-                        "At least": fmt.si(mapping.product.bounds[1], "B"),
-                    }
-                    for aim, tiling in mapping.product.best.items()
-                ]
-            )
+            [
+                {
+                    "Best by": _AIMS[aim],
+                    "Time": fmt.seconds(tiling.seconds),
+                    "Energy": fmt.si(tiling.joules, "J"),
+                    texts.TRAFFIC_COLUMN: fmt.si(tiling.near_bytes, "B"),
+                    "At least ": fmt.si(mapping.product.bounds[0], "B"),
+                    "LPDDR": fmt.si(tiling.far_bytes, "B"),
+                    "At least": fmt.si(mapping.product.bounds[1], "B"),
+                }
+                for aim, tiling in mapping.product.best.items()
+            ]
         )
         st.caption(texts.TILINGS_CAPTION)
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from app.shared import boundary, cached, link, parts
@@ -92,18 +91,14 @@ def plan_result(result: WorkflowResult, say: Callable[[str], object]) -> None:
         if result.plan.holds:
             answer += texts.HELD_OUT_MISSED.format(loss=outcome)
     say(answer)
-    rows = pd.DataFrame(
-        {
-            "Layer": ["all" if s.operator == "*" else s.operator for s in result.plan.steps],
-            "To": [s.precision.upper() for s in result.plan.steps],
-            "Own error": [s.own_error for s in result.plan.steps],
-            "Loss, tuning (%)": [100 * s.tuning_loss for s in result.plan.steps],
-            "Loss, held out (%)": [
-                None if s.held_out_loss is None else 100 * s.held_out_loss for s in result.plan.steps
-            ],
-            "Layers' time (ms)": [fmt.MILLISECOND(s.time_s) for s in result.plan.steps],
-        }
-    )
+    rows = {
+        "Layer": ["all" if s.operator == "*" else s.operator for s in result.plan.steps],
+        "To": [s.precision.upper() for s in result.plan.steps],
+        "Own error": [s.own_error for s in result.plan.steps],
+        "Loss, tuning (%)": [100 * s.tuning_loss for s in result.plan.steps],
+        "Loss, held out (%)": [None if s.held_out_loss is None else 100 * s.held_out_loss for s in result.plan.steps],
+        "Layers' time (ms)": [fmt.MILLISECOND(s.time_s) for s in result.plan.steps],
+    }
     parts.table(rows)
     st.caption(fmt.plain(", ".join(f"{op} {format.upper()}" for op, format in result.plan.precision.items())))
     try:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import pandas as pd
 import streamlit as st
 
 from app.shared import formats as fmt
@@ -23,16 +22,14 @@ def _wide_deep(study: WideDeepStudy, say: Callable[[str], object]) -> None:
     parts.figure(
         charts.layer_errors(study.quality[1:3], parts.dark()), f"{texts.WIDE_DEEP}: {answer}.", "wide-deep-layers"
     )
-    frame = pd.DataFrame(
-        {
-            "Served in": [q.precision for q in study.quality],
-            "Accuracy (%)": [100 * q.accuracy for q in study.quality],
-            "AUC": [q.auc for q in study.quality],
-            "Log loss (nat)": [q.log_loss for q in study.quality],
-            "Answers changed (%)": [100 * q.changed for q in study.quality],
-            "Samples/s (k)": [fmt.THOUSAND(s.rate) for s in study.speed],
-        }
-    )
+    frame = {
+        "Served in": [q.precision for q in study.quality],
+        "Accuracy (%)": [100 * q.accuracy for q in study.quality],
+        "AUC": [q.auc for q in study.quality],
+        "Log loss (nat)": [q.log_loss for q in study.quality],
+        "Answers changed (%)": [100 * q.changed for q in study.quality],
+        "Samples/s (k)": [fmt.THOUSAND(s.rate) for s in study.speed],
+    }
     digits = {"Accuracy (%)": 3, "AUC": 5, "Log loss (nat)": 5, "Answers changed (%)": 3}
     config = {name: st.column_config.NumberColumn(format=f"%.{n}f") for name, n in digits.items()}
     parts.table(frame, config, tall=None)

@@ -1,5 +1,7 @@
 """What does the machine do, instruction by instruction?"""
 
+from typing import Any
+
 import pandas as pd
 import streamlit as st
 
@@ -84,18 +86,16 @@ def gantt(listing: Listing, row: Row) -> None:
 def rows(listing: Listing) -> None:
     """The listing."""
     waits = sum(bool(row.hazard) for row in listing.rows)
-    frame = pd.DataFrame(
-        {
-            "No": [row.number for row in listing.rows],
-            "Instruction": [" ".join(row.text.split()) for row in listing.rows],
-            "Unit": [row.unit for row in listing.rows],
-            "Start": [round(row.start) for row in listing.rows],
-            "End": [round(row.end) for row in listing.rows],
-            "Valid": [round(row.valid) for row in listing.rows],
-            "Waits for": pd.array([row.waits_for for row in listing.rows], dtype="Int64"),
-            "Hazard": [row.hazard for row in listing.rows],
-        }
-    )
+    frame = {
+        "No": [row.number for row in listing.rows],
+        "Instruction": [" ".join(row.text.split()) for row in listing.rows],
+        "Unit": [row.unit for row in listing.rows],
+        "Start": [round(row.start) for row in listing.rows],
+        "End": [round(row.end) for row in listing.rows],
+        "Valid": [round(row.valid) for row in listing.rows],
+        "Waits for": pd.array([row.waits_for for row in listing.rows], dtype="Int64"),
+        "Hazard": [row.hazard for row in listing.rows],
+    }
     answer = texts.LISTING_ANSWER.format(count=fmt.counted(len(listing.rows), "instruction"), waits=fmt.count(waits))
     with parts.card("Listing", texts.LISTING.format(said=answer), stretch=False):
         width = parts.wide_enough(frame["Unit"])
@@ -104,21 +104,19 @@ def rows(listing: Listing) -> None:
         st.caption(fmt.plain(note))
 
 
-def _table(before: tuple[Values, ...], after: tuple[Values, ...], row: Row) -> pd.DataFrame:
+def _table(before: tuple[Values, ...], after: tuple[Values, ...], row: Row) -> dict[str, Any]:
     def text(values: tuple[float, ...] | None) -> str:
         return " ".join(f"{v:.4g}" for v in values[:_FIRST_VALUES]) if values else fmt.UNKNOWN
 
     old, new = {v.register: v for v in before}, {v.register: v for v in after}
     names = [n for n in dict.fromkeys((*row.reads, *row.writes)) if n in new]
-    return pd.DataFrame(
-        {
-            "Register": names,
-            "Elements": [new[n].elements for n in names],
-            "Before": [text(old[n].after if n in old else new[n].before) for n in names],
-            "After": [text(new[n].after) for n in names],
-            "From float64 (%)": [None if (e := new[n].error) is None else 100 * e for n in names],
-        }
-    )
+    return {
+        "Register": names,
+        "Elements": [new[n].elements for n in names],
+        "Before": [text(old[n].after if n in old else new[n].before) for n in names],
+        "After": [text(new[n].after) for n in names],
+        "From float64 (%)": [None if (e := new[n].error) is None else 100 * e for n in names],
+    }
 
 
 @boundary.fragment

@@ -5,7 +5,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from app.shared import cached, glossary, parts
@@ -83,7 +82,7 @@ def _show(comparison: Measured) -> None:
     )
     parts.figure(fig, texts.MEASURED_ALT.format(shown=figure, count=len(points), said=text), "v.measured")
     st.caption(texts.MEASURED_CAPTION)
-    parts.table(pd.DataFrame(_cells(row, name) for row in rows for name in row.errors))
+    parts.table(_cells(row, name) for row in rows for name in row.errors)
     with st.expander(texts.GROUPS, key="open.groups"):
         parts.table(_group_table(rows), tall=None)
 
@@ -134,8 +133,8 @@ def _cells(row: Row, name: str) -> dict[str, Any]:
     }
 
 
-def _group_table(rows: list[Row]) -> pd.DataFrame:
-    return pd.DataFrame(
+def _group_table(rows: list[Row]) -> list[dict[str, Any]]:
+    return [
         {
             "System": group["system"],
             "Network": group["family"],
@@ -147,4 +146,4 @@ def _group_table(rows: list[Row]) -> pd.DataFrame:
             "Bias (%)": round(100 * group["bias"], 1),
         }
         for group in groups(rows)
-    )
+    ]

@@ -4,7 +4,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from app.shared import cached, claims, link, parts
@@ -191,7 +190,7 @@ def bands() -> None:
         having=having, kinds=len(cells), inside=inside, all=n, share=fmt.percent(inside / n) if n else "none"
     )
     with st.expander(f"Error bands: {answer}", key="open.bands"):
-        frame = pd.DataFrame(
+        frame = [
             {
                 "Kind of work": row["said"],
                 "Error band": fmt.band(row["relative"]),
@@ -201,7 +200,7 @@ def bands() -> None:
                 "Held": f"{row['held']} of {row['of']}" if row["of"] else "",
             }
             for row in cells
-        )
+        ]
         parts.table(frame)
         st.caption(texts.BANDS_CAPTION)
 

@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 
-import pandas as pd
 import streamlit as st
 
 from app.shared import cached, glossary, link, parts
@@ -82,19 +81,17 @@ def _table(points: tuple[SplitPoint, ...]) -> None:
     with st.expander(f"All {len(points)} cuts", key="open.cuts"):
         scale = fmt.scale([max(p.latency_s for p in points)], "s")
         third = {f"Third ({scale.unit})": [scale(p.third_s) for p in points]} if any(p.third_s for p in points) else {}
-        frame = pd.DataFrame(
-            {
-                "Cut": [p.place for p in points],
-                f"Latency ({scale.unit})": [scale(p.latency_s) for p in points],
-                f"First ({scale.unit})": [scale(p.first_s) for p in points],
-                f"Serialise ({scale.unit})": [scale(p.start_s) for p in points],
-                f"Transfer ({scale.unit})": [scale(p.transfer_s + p.flight_s) for p in points],
-                f"Into caches ({scale.unit})": [scale(p.handover_s) for p in points],
-                f"Second ({scale.unit})": [scale(p.second_s) for p in points],
-                **third,
-                "Transferred (kB)": [fmt.KILOBYTE(p.crossing_bytes) for p in points],
-            }
-        )
+        frame = {
+            "Cut": [p.place for p in points],
+            f"Latency ({scale.unit})": [scale(p.latency_s) for p in points],
+            f"First ({scale.unit})": [scale(p.first_s) for p in points],
+            f"Serialise ({scale.unit})": [scale(p.start_s) for p in points],
+            f"Transfer ({scale.unit})": [scale(p.transfer_s + p.flight_s) for p in points],
+            f"Into caches ({scale.unit})": [scale(p.handover_s) for p in points],
+            f"Second ({scale.unit})": [scale(p.second_s) for p in points],
+            **third,
+            "Transferred (kB)": [fmt.KILOBYTE(p.crossing_bytes) for p in points],
+        }
         parts.table(frame)
 
 
@@ -162,18 +159,16 @@ def camera(scenario: Scenario) -> None:
         answer += fmt.count(top.cameras) if top.cameras else texts.ANY_NUMBER
     with parts.card("Edge placement", answer, charts.placements(places, limit, parts.dark()), "places"):
         tails = [p99_s(network, p, 5_000) for p in places] if cameras > 1 else []
-        frame = pd.DataFrame(
-            {
-                "Where": [p.name for p in places],
-                "Cameras": ["any number" if p.cameras is None else fmt.count(p.cameras) for p in places],
-                **({"p99": [fmt.seconds(tail.value if tail else None) for tail in tails]} if tails else {}),
-                "Power (W)": [p.watts for p in places],
-                texts.MONTH_COLUMN: [p.usd_per_month for p in places],
-                "Uplink per camera (Mbit/s)": [fmt.MEGABIT(p.uplink_bytes_per_s) for p in places],
-                "Error band": [fmt.band(p.error_band.relative) for p in places],
-                "In time": [p.meets_limit for p in places],
-            }
-        )
+        frame = {
+            "Where": [p.name for p in places],
+            "Cameras": ["any number" if p.cameras is None else fmt.count(p.cameras) for p in places],
+            **({"p99": [fmt.seconds(tail.value if tail else None) for tail in tails]} if tails else {}),
+            "Power (W)": [p.watts for p in places],
+            texts.MONTH_COLUMN: [p.usd_per_month for p in places],
+            "Uplink per camera (Mbit/s)": [fmt.MEGABIT(p.uplink_bytes_per_s) for p in places],
+            "Error band": [fmt.band(p.error_band.relative) for p in places],
+            "In time": [p.meets_limit for p in places],
+        }
         parts.table(frame)
         for name, reason in network.refusals.items():
             st.caption(fmt.plain(texts.NOT_WHOLE.format(name=name, reason=reason)))
@@ -208,20 +203,18 @@ def packets(scenario: Scenario, report: Report | None) -> None:
         by_level: dict[str, list[str]] = {}
         for fit in report.memory if report is not None else ():
             by_level.setdefault(fit.level, []).append(f"{fit.holds}, {fmt.si(fit.need_bytes, 'B')}")
-        frame = pd.DataFrame(
-            {
-                "Memory": [m.name.upper().replace("-", " ") for m, _ in memories],
-                "Of each": [m.per for m, _ in memories],
-                "Size": [fmt.si(m.capacity.si, "B") for m, _ in memories],
-                "Cycles": [f"{m.nearest.si:g} to {m.farthest.si:g}" for m, _ in memories],
-                "Bytes per access": [f"{m.width.si:g}" if m.width is not None else fmt.UNKNOWN for m, _ in memories],
-                texts.WAIT_COLUMN: [wait for _, wait in memories],
-                "Holds": [
-                    ", ".join(by_level.get(m.name, ())) or ("packets" if m.per == "island" else fmt.UNKNOWN)
-                    for m, _ in memories
-                ],
-            }
-        )
+        frame = {
+            "Memory": [m.name.upper().replace("-", " ") for m, _ in memories],
+            "Of each": [m.per for m, _ in memories],
+            "Size": [fmt.si(m.capacity.si, "B") for m, _ in memories],
+            "Cycles": [f"{m.nearest.si:g} to {m.farthest.si:g}" for m, _ in memories],
+            "Bytes per access": [f"{m.width.si:g}" if m.width is not None else fmt.UNKNOWN for m, _ in memories],
+            texts.WAIT_COLUMN: [wait for _, wait in memories],
+            "Holds": [
+                ", ".join(by_level.get(m.name, ())) or ("packets" if m.per == "island" else fmt.UNKNOWN)
+                for m, _ in memories
+            ],
+        }
         parts.table(frame)
 
 
@@ -238,17 +231,15 @@ def together(scenario: Scenario) -> None:
     per_joule = pair.per_watt / first.per_watt - 1 if pair.per_watt and first.per_watt else None
     answer = texts.TOGETHER_ANSWER.format(gain=fmt.percent(gain), per_joule=fmt.percent(per_joule))
     with parts.card(texts.TOGETHER, answer):
-        frame = pd.DataFrame(
-            {
-                "What runs": [share.name for share in shares],
-                "Batch": [share.batch for share in shares],
-                "Requests per second": [share.throughput_per_s for share in shares],
-                "Above idle (W)": [share.above_idle_w for share in shares],
-                texts.WALL_COLUMN: [share.wall_w for share in shares],
-                texts.JOULE_COLUMN: [share.per_watt for share in shares],
-                "Price (USD)": [share.capex_usd for share in shares],
-            }
-        )
+        frame = {
+            "What runs": [share.name for share in shares],
+            "Batch": [share.batch for share in shares],
+            "Requests per second": [share.throughput_per_s for share in shares],
+            "Above idle (W)": [share.above_idle_w for share in shares],
+            texts.WALL_COLUMN: [share.wall_w for share in shares],
+            texts.JOULE_COLUMN: [share.per_watt for share in shares],
+            "Price (USD)": [share.capex_usd for share in shares],
+        }
         parts.table(frame)
         st.caption(texts.TOGETHER_CAPTION)
 
