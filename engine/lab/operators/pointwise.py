@@ -93,16 +93,16 @@ _NAMES = get_args(Activation)
 
 
 @kernel
-def activate_range(lo, hi, which, x, out):
+def activate_range(lo, hi, place, x, out):
     """Elements ``[lo, hi)`` through the activation at that place of `Activation`; of a NaN a ReLU makes 0."""
     part, to = x[lo:hi], out[lo:hi]
-    if which == 0:
+    if place == 0:
         for i in range(part.size):
             to[i] = part[i] if part[i] > _ZERO else _ZERO
-    elif which == 1:
+    elif place == 1:
         for i in range(part.size):
             to[i] = sigmoid32(part[i])
-    elif which == 2:
+    elif place == 2:
         for i in range(part.size):
             to[i] = tanh32(part[i])
     else:

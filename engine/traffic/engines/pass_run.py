@@ -23,7 +23,7 @@ from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.service import TrafficError
 
 _GUESS_STREAM = 6  # of the draws that decide whether a guess is right
-_SAME = {name: kind for name, kind in Rules.__annotations__.items() if name in Scheduler.__annotations__}
+_KINDS = {name: kind for name, kind in Rules.__annotations__.items() if name in Scheduler.__annotations__}
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +113,7 @@ def run_passes(
 def rules_of(scheduler: Scheduler, blocks: int, places: int = -1) -> Rules:
     """A scheduler's rules as the calendar takes them, with so many blocks of cache and places to wait; -1: any."""
     return Rules(
-        **{name: kind(getattr(scheduler, name)) for name, kind in _SAME.items()},
+        **{name: kind(getattr(scheduler, name)) for name, kind in _KINDS.items()},
         mixed=not scheduler.prefill_first,
         blocks=blocks,
         seats=scheduler.max_seqs,
