@@ -94,12 +94,20 @@ def _decodes(requests, state, r, i):
 
 
 @borrows
+def _row_tokens(i, requests, state, r, rules):
+    """Tokens that a row of decoding may write: its own and those guessed ahead, up to the end of the request. [-]"""
+    left = requests.inputs[r, i] + requests.outputs[r, i] - _prefix_tokens(requests, state, r, i)
+    return min(1 + rules.guesses, left)
+
+
+@borrows
 def _admits(i, requests, state, r, rules, budget):
     """Whether the cache has room for request ``i``: what it prefills now, and the reserve of all that run."""
     inputs, outputs, steps = requests.inputs[r], requests.outputs[r], state.made[r]
     tokens = min(inputs[i] + steps[i], _prefix_tokens(requests, state, r, i) + budget)
-    if rules.reserve <= 0.0:
-        return blocks_of(tokens, rules.block) <= state.n[r, P.FREE]
+    fits = blocks_of(tokens, rules.block) <= state.n[r, P.FREE]
+    if not fits or rules.reserve <= 0.0:
+        return fits
     reserve = blocks_of(inputs[i] + steps[i] + math.ceil(rules.reserve * (outputs[i] - steps[i])), rules.block)
     for k in range(state.n[r, P.RUNNING]):
         j = state.run[r, k]
@@ -178,7 +186,7 @@ def _goes_on(requests, state, r, rules, part, at, only):
     state.share[r, at] = 0
     if part[P.LEFT] <= 0 or (only and decodes):
         return at + 1
-    tokens = 1 + rules.guesses if decodes else min(need, part[P.LEFT])
+    tokens = _row_tokens(i, requests, state, r, rules) if decodes else min(need, part[P.LEFT])
     blocks = 0 if state.over[r, i] else more_blocks(state, r, i, state.computed[r, i] + tokens, rules.block)
     while blocks > n[P.FREE]:
         place = _victim(requests, state, r)
@@ -199,7 +207,8 @@ def _enters(requests, state, r, rules, part, only):
     """Admits the first that waits and gives it tokens, or counts that it waits on."""
     n, i = state.n[r], state.queue[r, state.n[r, P.FRONT]]
     prefix, decodes = _prefix_tokens(requests, state, r, i), _decodes(requests, state, r, i)
-    need = 1 + rules.guesses if decodes else requests.inputs[r, i] + state.made[r, i] - prefix
+    rest = requests.inputs[r, i] + state.made[r, i] - prefix
+    need = _row_tokens(i, requests, state, r, rules) if decodes else rest
     apart = not rules.mixed and decodes == only  # it decodes in a pass of prefill, or the other way round
     if apart or (need > part[P.LEFT] and not rules.chunked) or not _admits(i, requests, state, r, rules, part[P.LEFT]):
         part[P.WAITS] = 1

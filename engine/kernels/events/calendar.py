@@ -241,7 +241,7 @@ def _log(log, at, start, seconds, steps, blocks, counts, parts):
 
 @borrows
 def calendar(requests, state, sizes, clients, rules, times, accept, key, gaps, sums, log):
-    """Run to the last token; returns passes, rows of the log and busy seconds.
+    """Run to the last token; returns passes, rows of the log and busy seconds; -1 passes where nobody can ever enter.
 
     Ranks step together: each forms its part of a pass, and all take what the slowest does. ``times`` are of a rank
     where all others do the same; layers that ranks share have the tokens that there are, none of padding, and take less
@@ -280,6 +280,8 @@ def calendar(requests, state, sizes, clients, rules, times, accept, key, gaps, s
         start = began = now
         seconds, wait = _form(requests, state, rules, times, wait)
         now += seconds
+        if _total(state.n, P.RUNNING) + _total(state.part, P.LOST) == 0:
+            return -1, rows, busy
         count = _steps(requests, state, 0, rules, part) if alone else 1
         if rules.steps > 1:
             count = min(count, ahead)

@@ -72,7 +72,8 @@ def run_passes(
     log_rows
         Passes whose log is kept, of each replica.
 
-    TrafficError where blocks are swapped without a link, or more than the host's memory takes.
+    TrafficError where blocks are swapped without a link, or more than the host's memory takes, or where a preempted
+    sequence is more than a pass takes whole.
     """
     if scheduler.preempt == "swap" and scheduler.swap_s <= 0.0:
         raise TrafficError("preempt is 'swap' without a link to the host; swap_s must be a block's seconds there")
@@ -90,6 +91,11 @@ def run_passes(
         state = idle_engine(rows.priority, rules.seats, groups, classes)
         dealt = _counts(requests, ranks), _counts(flight, ranks)
         run, rows_kept, busy = calendar(rows, state, *dealt, rules, times, accept, key, gaps, sums, log)
+        if run < 0:
+            raise TrafficError(
+                f"budget is {scheduler.budget}; without chunks it must take a preempted sequence again, its prompt and "
+                f"what it had generated: give at least {(part.inputs + part.outputs).max()}, chunks, or more kv_blocks"
+            )
         logs.append(log[:rows_kept])
         totals += state.n.sum(axis=0)
         if scheduler.swap_blocks is not None and (full := int(state.n[:, HOST_PEAK].max())) > scheduler.swap_blocks:

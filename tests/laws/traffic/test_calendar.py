@@ -56,6 +56,17 @@ def test_no_request_is_lost_and_blocks_are_conserved(load: str, policy: str) -> 
         assert report.preemptions == 0
 
 
+def test_a_pass_ahead_with_guesses_keeps_to_the_cache() -> None:
+    """Who ended unseen keeps its blocks for a pass, and a guess writes nothing beyond the end of its request."""
+    rules = replace(
+        POLICIES["trtllm"], chunked=True, budget=256, kv_blocks=24, block=16, acceptance=(0.8, 0.5), asynchronous=True
+    )
+    report = serve(GPU, rules, ClosedLoop(5), Fixed(64), Fixed(128), 40)
+    assert report.peak_kv_blocks <= report.kv_blocks
+    alone = replace(rules, kv_blocks=12, chunked=False, asynchronous=False)
+    assert serve(GPU, alone, ClosedLoop(1), Fixed(64), Fixed(128), 20).preemptions == 0
+
+
 @each("load", LOADS)
 def test_littles_law_holds(load: str) -> None:
     """The mean number in the engine is the rate times the mean stay; both sides from the instants alone."""
@@ -208,6 +219,9 @@ REFUSED = {
     "kv_blocks is 3 of 16 tokens; a request of": lambda: run(ClosedLoop(4), replace(TIGHT, kv_blocks=3)),
     "without chunks it must take the longest prompt": lambda: run(
         ClosedLoop(4), replace(TIGHT, chunked=False, budget=64)
+    ),
+    "without chunks it must take a preempted sequence again": lambda: serve(
+        GPU, Scheduler(chunked=False, budget=1024, kv_blocks=35, block=64), ClosedLoop(8), Fixed(1000), Fixed(128), 40
     ),
     "requests is 1000000000": lambda: run(ClosedLoop(4), requests=10**9),
     "prefix_hit is 1.5": lambda: Scheduler(prefix_hit=1.5),
