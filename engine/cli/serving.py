@@ -23,7 +23,7 @@ from engine.traffic.engines.pass_times import engine_of, given_times
 from engine.traffic.engines.pools import Network, Pool, Pools, ratios_of, serve_pools
 from engine.traffic.engines.priority import parse
 from engine.traffic.engines.scheduler import NO_BATCHING, Scheduler, policy_of
-from engine.traffic.engines.serving_sweep import varied
+from engine.traffic.engines.serving_sweep import scheduler_of, varied
 from engine.traffic.plan import CapacityPlan, Demand, SiteFacts, capacity_plan, group_of
 from engine.traffic.policies import DecoderServer
 from engine.traffic.scenario_load import (
@@ -59,9 +59,8 @@ def needs_engine(args: argparse.Namespace, scenario: Scenario) -> bool:
     return by_option or (agreed(args.sla)[0] != "latency" and is_decoder(scenario))
 
 
-def engine_answer(policy: str | None, scenario: Scenario | None, max_seqs: int) -> tuple[dict[str, Any], list[str]]:
+def engine_answer(policy: str, scenario: Scenario | None, max_seqs: int) -> tuple[dict[str, Any], list[str]]:
     """The engine that serves a language model, as data and in words: its policy and its sequences at once."""
-    policy = policy or ("vllm" if scenario is None else usual_policy(scenario, max_seqs))
     how = f"at most {max_seqs:,} sequences at once" if max_seqs > 1 else "one request at a time"
     if scenario is not None and policy == NO_BATCHING and (why := in_turn(scenario)):
         how += f", as {why}"
@@ -104,8 +103,7 @@ def _chances(text: str) -> tuple[float, ...]:
 def _scheduler(args: argparse.Namespace, scenario: Scenario | None) -> Scheduler:
     read = {"acceptance": _chances, "priorities": parse}
     settings = {name: read[name](value) if name in read else value for name, value in _engine(args).items()}
-    usual = "vllm" if scenario is None else usual_policy(scenario, args.max_seqs)
-    return policy_of(args.policy or usual, **settings)
+    return policy_of(args.policy or usual_policy(scenario, args.max_seqs), **settings)
 
 
 def _load(args: argparse.Namespace, process: Any) -> Any:
@@ -164,7 +162,8 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
             rate = ran.requests_per_s if ran.goodput_per_s is None else ran.goodput_per_s
             runs.append(((rate / group.devices, -ran.e2e.mean.value), "{}:{}".format(*ratio), group.devices, ran))
         _, rates["pools"], devices, report = max(runs, key=lambda run: run[0])
-    engine_data, engine_lines = engine_answer(args.policy, scenario, scheduler.max_seqs)
+    policy = args.policy or usual_policy(scenario, args.max_seqs)
+    engine_data, engine_lines = engine_answer(policy, scenario, scheduler.max_seqs)
     rates["output_tokens_per_s_per_device"] = report.output_tokens_per_s / devices
     rates["output_tokens_per_s_per_user"] = report.output_tokens_per_s_per_user
     lines = [*_lines(report), *engine_lines, *(f"pools {ratio}" for ratio in [rates.get("pools")] if ratio)]
@@ -236,16 +235,12 @@ def capacity_together(
         if name in limits:
             raise ScenarioError(f"sla has {name} twice; give one limit of each")
         limits[name] = limit
-    asked = {} if args.max_batch is None else {"max_seqs": args.max_batch}
-    scheduler = policy_of(args.policy or usual_policy(scenario, args.max_batch), **asked)
-    best, trials = _arrangement(args, scenario, scheduler, limits, serving, arrivals, (demand, site))
-    choice, load, plan, prefills, notes = best
+    best, trials = _arrangement(args, scenario, limits, serving, arrivals, (demand, site))
+    choice, load, plan, prefills, notes, (engine_data, engine_lines) = best
     point = load.point
     assert point is not None
     nearest = max(limits, key=lambda name: (point.figure(name) or 0.0) / limits[name])
     prices = token_prices(plan, choice, point.running, prefills)
-    max_seqs = trials[0].get("serving.max_seqs", scheduler.max_seqs)
-    engine_data, engine_lines = engine_answer(args.policy, choice, max_seqs)
     lines, band = [], evaluate(choice).error_band
     for at, row in enumerate(trials if len(trials) > 1 else ()):
         set_to = "  ".join(f"{name}={value}" for name, value in row.items() if value is not None)
@@ -299,23 +294,30 @@ def plan_lines(plan: CapacityPlan, scenario: Scenario) -> list[str]:
 def _arrangement(
     args: argparse.Namespace,
     scenario: Scenario,
-    scheduler: Scheduler,
     limits: dict[str, float],
     serving: Serving,
     arrivals: Any,
     target: tuple[Demand, SiteFacts],
-) -> tuple[tuple[Scenario, Any, Any, Any, Any], list[dict[str, Any]]]:
+) -> tuple[tuple[Scenario, Any, Any, Any, Any, Any], list[dict[str, Any]]]:
     """Of what ``--vary`` and ``--pools`` allow, what carries the demand at the least cost, and all tried, best first.
 
-    Its scenario, load, plan, the share of it that prefills alone, and notes; by money where all have a price, else by
-    devices. ScenarioError where none can carry it.
+    Its scenario, load, plan, the share of it that prefills alone, notes, and its engine as `engine_answer` has it; by
+    money where all have a price, else by devices. Each scenario has its own machine's usual policy where none is asked
+    for. ScenarioError where none can carry it.
     """
+    axes = _axes(args.vary)
+    for option, lever in (("policy", "serving.policy"), ("max_batch", "serving.max_seqs")):
+        refuse(args, [option], f"vary {lever}: give either", lever in axes)
+    asked = {} if args.max_batch is None else {"max_seqs": args.max_batch}
     options: list[tuple[float, dict[str, Any], Any]] = []
     failures: list[dict[str, Any]] = []
     ratios = [None] if args.pools is None else ratios_of(args.pools)
-    for (varies, variant, rules), ratio in product(varied(scenario, scheduler, _axes(args.vary)), ratios):
+    for (varies, variant, levers), ratio in product(varied(scenario, axes), ratios):
         settings = varies if ratio is None else varies | {"pools": "{}:{}".format(*ratio)}
         try:
+            levers = asked | levers
+            policy = levers.get("policy") or args.policy or usual_policy(variant, levers.get("max_seqs"))
+            rules = scheduler_of(levers | {"policy": policy})
             subject = engine(variant, rules, limits, serving.sizes, serving.outputs)
             if ratio is not None:
                 decodes = Pool(subject.times, subject.scheduler, subject.devices)
@@ -338,9 +340,10 @@ def _arrangement(
             failures.append(settings | {"problem": str(why)})
             continue
         devices = node.cards if subject.pools is None else subject.pools.devices
+        told_engine = engine_answer(policy, variant, rules.max_seqs)
         row = settings | {"qps": load.qps, "nodes": plan.nodes, "total_devices": plan.nodes // node.group * devices}
         by = float(row["total_devices"]) if plan.usd_per_year is None else plan.usd_per_year
-        options.append((by, row | {"usd_per_year": plan.usd_per_year}, (variant, load, plan, prefills, notes)))
+        options.append((by, row | {"usd_per_year": plan.usd_per_year}, (variant, load, plan, prefills, notes, told_engine)))
     if not options:
         noun = "combination of --vary" if args.vary else "ratio of --pools"
         raise ScenarioError(f"no {noun} carries the demand: {failures[0]['problem']}")

@@ -25,7 +25,7 @@ from engine.evaluate import evaluate
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.sentences import amount, percent
 from engine.scenario.token import boundary, brief
-from engine.traffic.scenario_load import inferences_of, is_decoder
+from engine.traffic.scenario_load import inferences_of, is_decoder, usual_policy
 from engine.traffic.serving import Offer, Serving, compare
 
 _ARRIVALS = (
@@ -132,7 +132,8 @@ def _engine(serving: Serving, scenario: Scenario) -> tuple[dict[str, Any], list[
     """The engine of a language model in a queue, as data and in words; of another network nothing."""
     if serving.arrangement != "whole" or not is_decoder(scenario):
         return {}, []
-    return engine_answer(None, scenario, serving.max_seqs(scenario))
+    max_seqs = serving.max_seqs(scenario)
+    return engine_answer(usual_policy(scenario, max_seqs), scenario, max_seqs)
 
 
 def capacity(args: argparse.Namespace) -> Answer:

@@ -56,12 +56,12 @@ def in_turn(scenario: Scenario) -> str:
     return priced(scenario)[0].family.in_turn
 
 
-def usual_policy(scenario: Scenario, max_seqs: int | None = None) -> str:
-    """Name of the policy that serves a decoder where none is asked for.
+def usual_policy(scenario: Scenario | None, max_seqs: int | None = None) -> str:
+    """Name of the policy that serves a decoder, or given passes, where none is asked for.
 
     vLLM's; no batching where the machine has none in its document and no more sequences at once are asked for.
     """
-    return NO_BATCHING if in_turn(scenario) and (max_seqs or 1) == 1 else "vllm"
+    return NO_BATCHING if scenario is not None and in_turn(scenario) and (max_seqs or 1) == 1 else "vllm"
 
 
 def inferences_of(scenario: Scenario, request: str = "batch") -> int:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from engine.devices.common.contract import Unsupported
 from engine.kernels.events.closed_forms import ANSWER, POINT, steady_points
 from engine.kernels.search.pareto import front_mask
+from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.overrides import apply
 from engine.scenario.token import boundary, brief
@@ -305,24 +306,27 @@ def serving_sweep(
 
 
 def varied(
-    scenario: Scenario, scheduler: Scheduler, axes: Mapping[str, Sequence[Any]]
-) -> Iterator[tuple[dict[str, Any], Scenario, Scheduler]]:
-    """A scenario and its scheduler with every choice of axes as `serving_sweep` has them, clients and policy apart.
+    scenario: Scenario, axes: Mapping[str, Sequence[Any]]
+) -> Iterator[tuple[dict[str, Any], Scenario, dict[str, Any]]]:
+    """A scenario and the levers of its scheduler at every choice of axes as `serving_sweep` has them, clients apart.
 
     TrafficError or ScenarioError for an axis or a value that there is none of.
     """
     for values in itertools.product(*axes.values()):
         settings = dict(zip(axes, values, strict=True))
-        choice, rules = scenario, scheduler
+        choice, levers = scenario, dict[str, Any]()
         for path, value in settings.items():
             name = path.removeprefix(HEAD)
             if name == path:
                 choice = apply(choice, path, value)
-            elif name in ("clients", "policy") or name not in LEVERS:
-                raise TrafficError(f"axis {path[:60]}: serving has {', '.join(list(LEVERS)[2:])} here")
+                if path == "system":  # switches are of its family
+                    usual = default_scenario(choice.system, choice.workload).switches
+                    choice = choice.with_(switches={k: choice.switches.get(k, on) for k, on in usual.items()})
+            elif name == "clients" or name not in LEVERS:
+                raise TrafficError(f"axis {path[:60]}: serving has {', '.join(list(LEVERS)[1:])} here")
             else:
-                rules = replace(rules, **_settings({name: value}))
-        yield settings, choice, rules
+                levers[name] = value
+        yield settings, choice, levers
 
 
 def scheduler_of(choice: Mapping[str, Any], usual: str = "vllm") -> Scheduler:
@@ -330,15 +334,11 @@ def scheduler_of(choice: Mapping[str, Any], usual: str = "vllm") -> Scheduler:
 
     ``usual``: the policy where no lever names one.
     """
-    fields = {name: value for name, value in choice.items() if name not in ("clients", "policy")}
+    fields = {name: _read(name, value) for name, value in choice.items() if name not in ("clients", "policy")}
     clients = choice.get("clients", 1)
     if type(clients) is not int or clients < 1:
         raise TrafficError(f"serving.clients is {brief(clients)}; it must be a whole number from 1")
-    return policy_of(str(choice.get("policy", usual)), **_settings(fields))
-
-
-def _settings(levers: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _read(name, value) for name, value in levers.items()}
+    return policy_of(str(choice.get("policy", usual)), **fields)
 
 
 def _read(name: str, value: Any) -> Any:

@@ -181,13 +181,20 @@ def test_a_domain_down_takes_all_nodes_that_its_switch_joins(capsys) -> None:
 
 
 REFUSED = {
-    "axis serving.clients: serving has budget, chunked": ("ttft:p99=1s,tpot:p50=20ms", "--vary", "serving.clients=3"),
+    "axis serving.clients: serving has policy, budget, chunked": ("ttft:p99=1s,tpot:p50=20ms", "--vary", "serving.clients=3"),
     "no combination of --vary carries the demand: attention_dp": (
         "ttft:p99=1s",
         "--policy",
         "vllm",
         "--vary",
         "attention_dp=3",
+    ),
+    "policy is 'vllm' beside vary serving.policy": (
+        "ttft:p99=1s",
+        "--policy",
+        "vllm",
+        "--vary",
+        "serving.policy=vllm,sglang",
     ),
     "No load keeps the limits": ("ttft:p99=1ns,tpot:p50=20ms",),
     "a serving engine has ttft, tpot, itl and e2e": ("ttft:p96=1s,tpot:p50=20ms",),

@@ -75,3 +75,18 @@ def test_another_policy_is_an_option_and_a_contradiction_is_refused(capsys: pyte
     with pytest.raises(TrafficError, match="max_seqs is 8; policy no-batching serves one request at a time"):
         policy_of("no-batching", max_seqs=8)
     assert main([*asked, "--policy", "no-batching", "--max-seqs", "8"]) == 2
+
+
+def test_every_machine_of_a_plan_has_its_own_usual_policy(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whichever is named first, and whether or not more sequences at once are tried."""
+    asked = ("capacity", "--workload", "gpt2-345m", "--inputs", "32", "--outputs", "32", "--precision", "fp16")
+    asked += ("--devices", "1", "--scheme", "single", "--demand", "1", "--sla", "ttft:p99=5s", "--requests", "200")
+    plans = [
+        said(capsys, *asked, "--system", first, "--vary", f"system={other}")["node"]
+        for first, other in (("h100-sxm", "dfx-u280"), ("dfx-u280", "dfx-u280"))
+    ]
+    assert plans[0] == plans[1]
+    both = said(capsys, *asked, "--system", "dfx-u280", "--vary", "serving.max_seqs=1,4")
+    assert both["engine"]["policy"] == ("vllm" if both["engine"]["max_seqs"] == 4 else "no-batching")
+    policies = said(capsys, *asked, "--system", "h100-sxm", "--vary", "serving.policy=vllm,trtllm")
+    assert policies["engine"]["policy"] == policies["tried"][0]["serving.policy"]
