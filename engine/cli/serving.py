@@ -1,9 +1,8 @@
 """``python -m engine simulate`` of a serving engine: closed loops or arrivals through a calendar of passes."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -17,10 +16,10 @@ from engine.scenario.overrides import apply_all, parse_setting
 from engine.scenario.sentences import amount, counted, percent
 from engine.scenario.token import boundary, brief
 from engine.traffic.closed_loop import LoopReport, closed_loop
-from engine.traffic.engines.calendar import ClosedLoop, Figures, PriorityReport, ServingReport, serve, usual_requests
-from engine.traffic.engines.operating_points import devices_of, engine
+from engine.traffic.engines.calendar import ClosedLoop, Figures, PriorityReport, ServingReport, usual_requests
+from engine.traffic.engines.operating_points import Engine, OperatingPoint, devices_of, engine
 from engine.traffic.engines.pass_times import engine_of, given_times
-from engine.traffic.engines.pools import Network, Pool, Pools, ratios_of, serve_pools
+from engine.traffic.engines.pools import Network, Pool, Pools, ratios_of
 from engine.traffic.engines.priority import parse
 from engine.traffic.engines.scheduler import NO_BATCHING, Scheduler, policy_of
 from engine.traffic.engines.serving_sweep import scheduler_of, varied
@@ -76,11 +75,13 @@ def _refuse_idle(args: argparse.Namespace, scenario: Scenario | None, ranks: int
         (args.clients is not None, ("arrivals", "speed"), f"clients {args.clients}: each asks when it is answered"),
         (args.trace is not None, ("sizes", "output_sizes", "arrivals"), "a trace, which has its own"),
         (args.pools is None, OF_POOLS, "one pool; give pools"),
+        (scenario is None and args.token_bytes is None, ["port"], "keys and values of 0 B; give token-bytes"),
         (args.preempt != "swap", ("swap_blocks", "swap_s"), "preemption that recomputes; give preempt swap"),
         (not args.asynchronous, ("overlap",), "passes that do not overlap; give asynchronous"),
         (ranks == 1, ("balance_timeout",), "one attention rank, which waits for no other"),
         (scenario is None and args.trace is not None, ("inputs", "outputs"), "a trace, which has its own lengths"),
         (scenario is None, _OF_SCENARIO, "given passes, which are of no scenario"),
+        (True, ["batch"], "a serving engine, whose passes have what runs; max-seqs is its most"),
     ):
         if dead:
             refuse(args, names, beside)
@@ -135,43 +136,57 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
     if count is None:
         count = usual_requests(args.clients or 0) if file is None else file.requests
     if scenario is None:
-        if file is None:
-            lengths = [_length(name, getattr(args, name)) for name in ("inputs", "outputs")]
-            inputs, outputs = inputs or Fixed(lengths[0]), outputs or Fixed(lengths[1])
+        inputs = inputs or Fixed(_length("inputs", args.inputs))
+        outputs = outputs or Fixed(_length("outputs", args.outputs))
         times = given_times(args.passes)
     else:
         inputs, outputs = inputs or Fixed(scenario.inputs), outputs or Fixed(scenario.outputs)
         longest = inputs.largest + outputs.largest if file is None else file.longest
         times, scheduler = engine_of(scenario, scheduler, longest, count)
         devices = devices_of(scenario)
-    options = {"priority": getattr(file, "priority", None), "limits": _limits(args), "seed": args.seed}
-    hits_of, rates = None, dict[str, Any]()
-    if file is not None and file.hashes is not None and args.prefix_hit is None:
-        hits_of = partial(file.cached, scheduler.kv_blocks, scheduler.block)
-    if args.pools is None:
-        hits = None if hits_of is None else hits_of(scheduler.replicas)[:count]
-        report = serve(times, scheduler, load, inputs, outputs, count, cached=hits, **options)
-    else:
+    subject = Engine(times, scheduler, devices, inputs, outputs, 1, _limits(args))
+    tried, rates = {"": subject}, dict[str, Any]()
+    if args.pools is not None:
         decodes, longest = Pool(times, scheduler, devices), inputs.largest + outputs.largest
         pools = _pools(args, scenario, _scheduler(args, scenario), decodes, longest, count)
-        runs: list[tuple[tuple[float, float], str, int, Any]] = []
-        for ratio in ratios_of(args.pools):
-            group = pools.at(ratio)
-            hits = None if hits_of is None else hits_of(group.prefill.rules.replicas)[:count]
-            ran = serve_pools(*group, load, inputs, outputs, count, cached=hits, **options)
-            rate = ran.requests_per_s if ran.goodput_per_s is None else ran.goodput_per_s
-            runs.append(((rate / group.devices, -ran.e2e.mean.value), "{}:{}".format(*ratio), group.devices, ran))
-        _, rates["pools"], devices, report = max(runs, key=lambda run: run[0])
+        tried = {"{}:{}".format(*ratio): replace(subject, pools=pools.at(ratio)) for ratio in ratios_of(args.pools)}
+    ratio, point = _best(args, tried, file, load, count)
     policy = args.policy or usual_policy(scenario, args.max_seqs)
     engine_data, engine_lines = engine_answer(policy, scenario, scheduler.max_seqs)
-    rates["output_tokens_per_s_per_device"] = report.output_tokens_per_s / devices
-    rates["output_tokens_per_s_per_user"] = report.output_tokens_per_s_per_user
-    lines = [*_lines(report), *engine_lines, *(f"pools {ratio}" for ratio in [rates.get("pools")] if ratio)]
+    rates["output_tokens_per_s_per_device"] = point.tokens_per_s_per_device
+    rates |= {"output_tokens_per_s_per_user": point.tokens_per_s_per_user, "shares": dict(point.shares)}
+    lines = [*_lines(point.report), *engine_lines, f"most of the time: {point.binds}"]
+    if ratio:
+        rates["pools"] = ratio
+        lines.append(f"pools {ratio}")
+    if file is None and not isinstance(load, ClosedLoop):
+        rates["capacity_qps"] = full = tried[ratio].saturated_qps
+        lines.append(
+            f"{load.qps:.4g} requests/s is {percent(load.qps / full)} of the {full:.4g} that the engine carries"
+            + ": the queue grows as long as the load lasts, and times are those of this run" * (load.qps > full)
+        )
     if scenario is not None:
         band = evaluate(scenario).error_band
         rates["error_band"] = asdict(band)
         lines.append(f"error band of pass times: {told(band)}")
-    return report.as_dict() | rates | engine_data, lines
+    return point.report.as_dict() | rates | engine_data, lines
+
+
+def _best(
+    args: argparse.Namespace, tried: Mapping[str, Engine], file: RequestFile | None, load: Any, count: int
+) -> tuple[str, OperatingPoint]:
+    """The ratio of pools that does best by the device, and its run; of requests as their file has them."""
+    runs: list[tuple[tuple[float, float], str, OperatingPoint]] = []
+    for ratio, subject in tried.items():
+        rules = subject.scheduler if subject.pools is None else subject.pools.prefill.rules
+        hits = None
+        if file is not None and file.hashes is not None and args.prefix_hit is None:
+            hits = file.cached(subject.scheduler.kv_blocks, subject.scheduler.block, rules.replicas)[:count]
+        point = subject.at(load, count, args.seed, cached=hits, priority=getattr(file, "priority", None))
+        report = point.report
+        rate = report.requests_per_s if report.goodput_per_s is None else report.goodput_per_s
+        runs.append(((rate / point.devices, -report.e2e.mean.value), ratio, point))
+    return max(runs, key=lambda run: run[0])[1:]
 
 
 def _pools(
@@ -210,15 +225,20 @@ def simulate_loop(args: argparse.Namespace, scenario: Scenario, serving: Serving
             f"{name} is {brief(str(value))}: {scenario.workload} makes no tokens one by one, so no engine of language "
             "models serves it"
         )
+    for name in ("ttft", "tpot", "e2e") if args.clients is None else ("ttft", "tpot"):
+        why = "makes no tokens one by one" if name != "e2e" else "is asked at a rate: goodput is of clients"
+        refuse(args, [f"limit_{name}"], f"{scenario.workload}, which {why}")
     refuse(args, ("arrivals", "most", "speed", *OF_POOLS), f"clients {args.clients} of {scenario.workload}")
     system, sizes, _ = serving.of(scenario)
     assert not isinstance(system, DecoderServer)
     count = args.requests or usual_requests(args.clients)
     limits = _limits(args)
     report = closed_loop(system, _load(args, None), sizes, count, limits=limits, seed=args.seed)
-    lines = [report.message, *_times(report, ("e2e", "first_wave_e2e", "steady_e2e"))]
+    band = evaluate(scenario).error_band
+    lines = [report.message, f"error band of service times: {told(band)}"]
+    lines += _times(report, ("e2e", "first_wave_e2e", "steady_e2e"))
     lines += [f"use {percent(use):>5}  {name}" for name, use in report.use.items()]
-    return report.as_dict(), lines
+    return report.as_dict() | {"error_band": asdict(band)}, lines
 
 
 def capacity_together(
@@ -228,7 +248,7 @@ def capacity_together(
 
     ScenarioError for options of the one-limit search that this one has not.
     """
-    refuse(args, _OF_QUEUES, "limits of a serving engine; leave it out")
+    refuse(args, (*_OF_QUEUES, "batch"), "limits of a serving engine; leave it out")
     limits = dict[str, float]()
     for time, metric, limit in map(agreed, args.sla.split(",")):
         name = f"{'e2e' if time == 'latency' else time}:{metric}"
@@ -240,7 +260,9 @@ def capacity_together(
     point = load.point
     assert point is not None
     nearest = max(limits, key=lambda name: (point.figure(name) or 0.0) / limits[name])
-    prices = token_prices(plan, choice, point.running, prefills)
+    rates = {f"{name}s": getattr(point.report, f"{name}_tokens_per_s") for name in ("input", "output")}
+    lengths = {name: max(1, round(rate / point.report.requests_per_s)) for name, rate in rates.items()}
+    prices = token_prices(plan, choice.with_(**lengths), point.running, prefills)
     lines, band = [], evaluate(choice).error_band
     for at, row in enumerate(trials if len(trials) > 1 else ()):
         set_to = "  ".join(f"{name}={value}" for name, value in row.items() if value is not None)
@@ -312,10 +334,10 @@ def _arrangement(
     options: list[tuple[float, dict[str, Any], Any]] = []
     failures: list[dict[str, Any]] = []
     ratios = [None] if args.pools is None else ratios_of(args.pools)
-    for (varies, variant, levers), ratio in product(varied(scenario, axes), ratios):
+    for (varies, variant, choice), ratio in product(varied(scenario, axes), ratios):
         settings = varies if ratio is None else varies | {"pools": "{}:{}".format(*ratio)}
         try:
-            levers = asked | levers
+            levers = asked | choice
             policy = levers.get("policy") or args.policy or usual_policy(variant, levers.get("max_seqs"))
             rules = scheduler_of(levers | {"policy": policy})
             subject = engine(variant, rules, limits, serving.sizes, serving.outputs)
@@ -340,10 +362,10 @@ def _arrangement(
             failures.append(settings | {"problem": str(why)})
             continue
         devices = node.cards if subject.pools is None else subject.pools.devices
-        told_engine = engine_answer(policy, variant, rules.max_seqs)
+        said = engine_answer(policy, variant, rules.max_seqs)
         row = settings | {"qps": load.qps, "nodes": plan.nodes, "total_devices": plan.nodes // node.group * devices}
         by = float(row["total_devices"]) if plan.usd_per_year is None else plan.usd_per_year
-        options.append((by, row | {"usd_per_year": plan.usd_per_year}, (variant, load, plan, prefills, notes, told_engine)))
+        options.append((by, row | {"usd_per_year": plan.usd_per_year}, (variant, load, plan, prefills, notes, said)))
     if not options:
         noun = "combination of --vary" if args.vary else "ratio of --pools"
         raise ScenarioError(f"no {noun} carries the demand: {failures[0]['problem']}")

@@ -55,7 +55,10 @@ def _refuse_idle(args: argparse.Namespace, serving: Serving) -> None:
 def _demand(args: argparse.Namespace, qps: float | None) -> tuple[Any, traffic.Sizes | None, traffic.Sizes | None]:
     """Arrivals, where there is a rate, and what sizes and outputs vary by: a trace's own where none are given."""
     arrivals, sizes, outputs = (None, None, None) if qps is None else _arrivals(args.arrivals, qps)
-    return arrivals, _law("sizes", args.sizes) or sizes, _law("output-sizes", args.output_sizes) or outputs
+    sizes, outputs = _law("sizes", args.sizes) or sizes, _law("output-sizes", args.output_sizes) or outputs
+    refuse(args, ["inputs"], "sizes of requests: give either", sizes is not None and args.sizes_are == "inputs")
+    refuse(args, ["outputs"], "output sizes of requests: give either", outputs is not None)
+    return arrivals, sizes, outputs
 
 
 def _mixture(text: str) -> traffic.Mixed:
@@ -102,7 +105,7 @@ def simulate(args: argparse.Namespace) -> Answer:
             raise ScenarioError(f"passes is {args.passes.name} beside a scenario: give either, not both")
         demand = _demand(args, args.qps)
         scenario = scenario_in(args) if args.passes is None else None
-        if scenario is not None and args.clients is not None and args.qps is None and not is_decoder(scenario):
+        if scenario is not None and not is_decoder(scenario):
             serving, _ = _serving_of(args, 1.0)
             _refuse_idle(args, serving)
             return simulate_loop(args, scenario, serving)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,8 +151,13 @@ class Engine:
         clients = load.clients if isinstance(load, ClosedLoop) else 0
         return max(min(usual_requests(clients), _ROWS // self.mean_outputs), _FEWEST * clients, 1)
 
-    def at(self, load: ClosedLoop | Arrivals, requests: int | None = None, seed: int = 0) -> OperatingPoint:
-        """Run a load to its last token. TrafficError for what the engine can't serve."""
+    def at(
+        self, load: ClosedLoop | Arrivals, requests: int | None = None, seed: int = 0, **of_requests: Any
+    ) -> OperatingPoint:
+        """Run a load to its last token. ``of_requests``: ``cached`` and ``priority`` as `serve` has them.
+
+        TrafficError for what the engine can't serve.
+        """
         serves = partial(serve, self.times, self.scheduler) if self.pools is None else partial(serve_pools, *self.pools)
         report = serves(
             load,
@@ -160,6 +166,7 @@ class Engine:
             requests or self.requests(load),
             limits={f"{time}_s": limit for time, limit in self.goods.items()},
             seed=seed,
+            **of_requests,
         )
         level = float(load.clients) if isinstance(load, ClosedLoop) else load.qps
         if self.pools is not None:

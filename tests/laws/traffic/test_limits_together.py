@@ -181,7 +181,11 @@ def test_a_domain_down_takes_all_nodes_that_its_switch_joins(capsys) -> None:
 
 
 REFUSED = {
-    "axis serving.clients: serving has policy, budget, chunked": ("ttft:p99=1s,tpot:p50=20ms", "--vary", "serving.clients=3"),
+    "axis serving.clients: serving has policy, budget": (
+        "ttft:p99=1s,tpot:p50=20ms",
+        "--vary",
+        "serving.clients=3",
+    ),
     "no combination of --vary carries the demand: attention_dp": (
         "ttft:p99=1s",
         "--policy",

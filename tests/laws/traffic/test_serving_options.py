@@ -1,0 +1,88 @@
+"""Options of a serving engine on the command line: what none acts on is refused, and a rate stands beside the most."""
+
+import json
+
+import pytest
+
+from engine import default_scenario
+from engine.cli.main import main
+from engine.scenario import encode
+from tests.each import each
+
+LLAMA = encode(default_scenario("h100-sxm", "llama3.1-8b", inputs=256, outputs=32))
+PASSES = (
+    "prefill: {base_ms: 12, per_token_ms: 0.016, per_token2_ms: 5.0e-7}\n"
+    "decode: {base_ms: 2.5, per_sequence_ms: 0.05, per_context_ms: 0.001, least_ms: 1}\n"
+)
+
+
+@pytest.fixture
+def passes(tmp_path) -> str:
+    file = tmp_path / "passes.yaml"
+    file.write_text(PASSES)
+    return str(file)
+
+
+def said(capsys, *arguments: str) -> dict:
+    assert main([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_rate_stands_beside_the_most_that_the_engine_carries(capsys, passes) -> None:
+    asked = ("simulate", "--passes", passes, "--inputs", "1024", "--outputs", "128", "--max-seqs", "128")
+    most = said(capsys, *asked, "--clients", "128")["requests_per_s"]
+    quiet = said(capsys, *asked, "--qps", "10")
+    assert quiet["capacity_qps"] == pytest.approx(most, rel=0.02)
+    assert "capacity_qps" not in said(capsys, *asked, "--clients", "4")
+    assert sum(quiet["shares"].values()) == pytest.approx(1.0)
+    for qps, sentence in (
+        ("10", "10 requests/s is 32% of the 31"),
+        ("50", "the queue grows as long as the load lasts"),
+    ):
+        assert main([*asked, "--qps", qps]) == 0
+        assert sentence in capsys.readouterr().out
+
+
+def test_sizes_alone_are_the_lengths_of_given_passes(capsys, passes) -> None:
+    asked = ("simulate", "--passes", passes, "--clients", "4")
+    drawn = said(capsys, *asked, "--sizes", "fixed:100", "--output-sizes", "fixed:20")
+    assert drawn == said(capsys, *asked, "--inputs", "100", "--outputs", "20")
+
+
+def test_prices_of_tokens_are_of_the_requests_that_came(capsys) -> None:
+    asked = ("capacity", LLAMA, "--demand", "20", "--sla", "ttft:p99=1s,tpot:p50=30ms")
+    plan = said(capsys, *asked, "--sizes", "fixed:512", "--output-sizes", "fixed:64")["plan"]
+    assert plan["usd_per_million_tokens"] == pytest.approx(plan["usd_per_million"] / 576)
+
+
+def test_a_closed_loop_of_whole_answers_has_its_error_band(capsys) -> None:
+    data = said(capsys, "simulate", "preset:node-dlrm", "--clients", "3", "--limit-e2e", "1")
+    assert data["error_band"] == said(capsys, "simulate", "preset:node-dlrm", "--qps", "9")["error_band"]
+    assert data["goodput_per_s"] == pytest.approx(data["requests_per_s"])
+
+
+REFUSED = {
+    "inputs is '9' beside sizes of requests": (LLAMA, "--clients", "2", "--sizes", "fixed:5", "--inputs", "9"),
+    "outputs is '9' beside output sizes": (LLAMA, "--qps", "2", "--output-sizes", "fixed:5", "--outputs", "9"),
+    "batch is '8' beside a serving engine": (LLAMA, "--clients", "2", "--batch", "8"),
+    "trace is 'none.csv': dlrm-more-complex makes no tokens one by one": ("preset:node-dlrm", "--trace", "none.csv"),
+    "policy is 'vllm': dlrm-more-complex makes no tokens": ("preset:node-dlrm", "--qps", "9", "--policy", "vllm"),
+    "limit-e2e is 1 beside dlrm-more-complex, which is asked at a rate": (
+        *("preset:node-dlrm", "--qps", "9", "--limit-e2e", "1"),
+    ),
+    "limit-ttft is 1 beside dlrm-more-complex, which makes no tokens one by one": (
+        *("preset:node-dlrm", "--clients", "9", "--limit-ttft", "1"),
+    ),
+}
+
+
+@each("sentence", REFUSED)
+def test_an_option_that_nothing_acts_on_is_refused(capsys, sentence: str) -> None:
+    assert main(["simulate", *REFUSED[sentence]]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_port_that_carries_nothing_is_refused(capsys, passes) -> None:
+    lengths = ("--inputs", "100", "--outputs", "20", "--clients", "2")
+    assert main(["simulate", "--passes", passes, *lengths, "--pools", "1:1", "--port", "1e9"]) == 2
+    assert "port is 1000000000 beside keys and values of 0 B; give token-bytes" in capsys.readouterr().err
