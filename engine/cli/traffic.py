@@ -8,14 +8,13 @@ from itertools import product
 from typing import Any
 
 from engine import traffic
+from engine.cli.capacity import capacity_together, plan_lines
 from engine.cli.command import Answer, refuse
 from engine.cli.scenario import scenario_in, scenario_of
 from engine.cli.serving import (
     OF_POOLS,
-    capacity_together,
     engine_answer,
     needs_engine,
-    plan_lines,
     serves,
     simulate_loop,
     simulate_serving,
