@@ -41,7 +41,7 @@ def _lines(report: Any) -> Iterator[str]:
     yield f"{report.system_name} · {report.workload_name}"
     yield report.verdict.replace("**", "")
     yield f"latency     {amount(report.latency_s, 's')}"
-    yield f"throughput  {amount(report.throughput_per_s, report.unit + '/s')}"
+    yield f"throughput  {amount(report.throughput_per_s, '').strip()} {report.unit}/s"
     yield f"power       {amount(report.power_w, 'W') if report.power_w is not None else 'not published'}"
     for name in ("input", "output"):  # of a decoder whose power is published
         joules, price = getattr(report, f"energy_per_{name}_token_j"), getattr(report, f"usd_per_million_{name}")

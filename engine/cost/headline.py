@@ -66,6 +66,7 @@ def _times(ratio: float) -> str:
 def problems_of(times: Schedule, memory: Sequence[MemoryRow], continuous: Continuous | None) -> tuple[str, ...]:
     """What does not fit, and limits that are missed, a sentence each; ``continuous``: under continuous batching."""
     problems, limits, price = [], times.bound.scenario.limits, times.account.price_usd
+    how = ", one request at a time" if times.bound.family.in_turn else ", continuous batching"
     for row in memory:
         if not row.fits:
             ratio, unit = bytes_(row.need_bytes, row.capacity_bytes)
@@ -76,8 +77,8 @@ def problems_of(times: Schedule, memory: Sequence[MemoryRow], continuous: Contin
                 f"({_times(row.need_bytes / row.capacity_bytes)})."
             )
     for text, unit, limit, value, basis in (
-        ("TTFT limit missed", "s", limits.ttft_s, continuous.ttft_s if continuous else None, ", continuous batching"),
-        ("TPOT limit missed", "s", limits.tpot_s, continuous.tpot_s if continuous else None, ", continuous batching"),
+        ("TTFT limit missed", "s", limits.ttft_s, continuous.ttft_s if continuous else None, how),
+        ("TPOT limit missed", "s", limits.tpot_s, continuous.tpot_s if continuous else None, how),
         ("Latency limit missed", "s", limits.latency_s, times.latency_s, ""),
         ("Power limit exceeded", "W", limits.power_w, times.figure("power_w"), ""),
     ):
@@ -140,7 +141,8 @@ def verdict(times: Schedule, memory: Sequence[MemoryRow], continuous: Continuous
     text += _fit(times.bound, memory, times.latency_s) + _tile_limits(times)
     if continuous is not None:
         tokens = f"TTFT {amount(continuous.ttft_s, 's')}, TPOT {amount(continuous.tpot_s, 's')}"
-        text += f" Under continuous batching {tokens}, {amount(continuous.latency_s, 's')} end to end."
+        how = "One request at a time" if times.bound.family.in_turn else "Under continuous batching"
+        text += f" {how} {tokens}, {amount(continuous.latency_s, 's')} end to end."
     if (power := times.figure("power_w")) is not None:
         limit_text = governed_by(times)
         text += f" {amount(power, 'W')}{f' ({limit_text})' if limit_text is not None else ''}."

@@ -250,8 +250,9 @@ def binds(report: ServingReport, scheduler: Scheduler, engines: int = 1) -> dict
     """Shares of a run's time by what held requests up, from the log of its passes. [-]
 
     Where a pass leaves nobody out: ``prefill`` or ``decode``, by whether prompts are in it. Where it does: ``max
-    sequences`` if every seat is taken, ``token budget`` if its tokens are (or a whole prompt does not fit what they
-    leave), else ``KV cache``. ``no requests``: the engine is idle, or of its ``engines`` some are.
+    sequences`` if every seat is taken (``machine`` if there is but one), ``token budget`` if its tokens are (or a whole
+    prompt does not fit what they leave), else ``KV cache``. ``no requests``: the engine is idle, or of its ``engines``
+    some are.
     """
     log = dict(zip(PASS, report.log.T, strict=True))
     seconds, prefill = log["duration_s"], log["prefill_tokens"]
@@ -267,7 +268,7 @@ def binds(report: ServingReport, scheduler: Scheduler, engines: int = 1) -> dict
         "prefill": ~held & (prefill > 0),
         "token budget": budget,
         "KV cache": held & ~seats & ~budget,
-        "max sequences": seats,
+        "max sequences" if scheduler.max_seqs > 1 else "machine": seats,
     }
     span = max(float((log["start_s"] + seconds).max() - report.arrive.min()) * engines, float(seconds.sum()))
     shares = {name: float(seconds[where].sum()) / span for name, where in parts.items()}

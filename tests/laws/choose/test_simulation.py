@@ -12,6 +12,7 @@ from engine.choose.simulation import load_of, scheduler_of
 from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.engines.operating_points import LIMITS, engine
 from engine.traffic.engines.scheduler import POLICIES
+from engine.traffic.scenario_load import usual_policy
 from tests.each import each
 
 TIGHT = {
@@ -77,7 +78,8 @@ def test_the_closed_form_of_a_running_batch_is_near_the_calendar(system: str, ba
         scenario = scenario.with_(scheme="replicas", devices=6)
     steady = evaluate(scenario).continuous
     assert steady is not None
-    subject = engine(scenario, replace(POLICIES["vllm"], max_seqs=max(256, batch)), {})
+    rules = POLICIES[usual_policy(scenario)]
+    subject = engine(scenario, replace(rules, max_seqs=max(rules.max_seqs, batch if rules.max_seqs > 1 else 1)), {})
     clients = batch * subject.scheduler.replicas
     report = subject.at(ClosedLoop(clients, ramp_s=steady.latency_s)).report
     assert report.tpot is not None

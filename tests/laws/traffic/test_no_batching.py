@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from app.shared.load import Load, ServingLoad, serving_capacity
 from app.views.traffic.serving.controls import usual_load
+from app.views.traffic.serving.tables import verdict
 from engine import default_scenario, evaluate
 from engine.choose import choose
 from engine.choose.simulation import scheduler_of
@@ -66,6 +68,22 @@ def test_choose_takes_a_batch_as_requests_behind_one_another() -> None:
         assert row.best.joined.tpot_s == pytest.approx(row.load.tpot_s, rel=0.01)
         assert row.best.joined.ttft_s == pytest.approx(row.load.ttft_s, rel=0.01)
         assert row.best.full_rate == pytest.approx(row.load.rate_per_s, rel=0.05)
+
+
+def test_the_machine_itself_is_what_requests_wait_for() -> None:
+    load = ServingLoad(Load(encode(DFX)), POLICIES[usual_policy(DFX)], (("e2e_s", 10.0),), ClosedLoop(8))
+    said = verdict(load, serving_capacity(load))
+    assert "requests wait for the machine, which serves one at a time, " in said
+
+
+def test_a_batch_of_requests_in_turn_is_as_many_clients() -> None:
+    """evaluate at batch 4 says what four clients of the machine see once their first answers are there."""
+    report, rules = evaluate(DFX.with_(batch=4)), POLICIES[usual_policy(DFX)]
+    steady = engine(DFX, rules, {}).at(ClosedLoop(4)).report
+    assert report.continuous.tpot_s == pytest.approx(steady.tpot.mean.value, rel=2e-3)
+    assert report.continuous.ttft_s == pytest.approx(steady.steady_ttft.mean.value, rel=2e-3)
+    assert "One request at a time TTFT" in report.verdict
+    assert "continuous batching" not in report.verdict
 
 
 def test_another_policy_is_an_option_and_a_contradiction_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """Options of a serving engine on the command line: what none acts on is refused, and a rate stands beside the most."""
 
 import json
+import re
 
 import pytest
 
@@ -86,3 +87,8 @@ def test_a_port_that_carries_nothing_is_refused(capsys, passes) -> None:
     lengths = ("--inputs", "100", "--outputs", "20", "--clients", "2")
     assert main(["simulate", "--passes", passes, *lengths, "--pools", "1:1", "--port", "1e9"]) == 2
     assert "port is 1000000000 beside keys and values of 0 B; give token-bytes" in capsys.readouterr().err
+
+
+def test_a_rate_of_tokens_keeps_its_prefix_with_the_number(capsys) -> None:
+    assert main(["evaluate", LLAMA, "--batch", "64"]) == 0
+    assert re.search(r"^throughput  \d+\.\d+ k token/s$", capsys.readouterr().out, re.MULTILINE)
