@@ -207,8 +207,8 @@ def _enters(requests, state, r, rules, part, only):
     """Admits the first that waits and gives it tokens, or counts that it waits on."""
     n, i = state.n[r], state.queue[r, state.n[r, P.FRONT]]
     prefix, decodes = _prefix_tokens(requests, state, r, i), _decodes(requests, state, r, i)
-    rest = requests.inputs[r, i] + state.made[r, i] - prefix
-    need = _row_tokens(i, requests, state, r, rules) if decodes else rest
+    prompt = requests.inputs[r, i] + state.made[r, i] - prefix
+    need = _row_tokens(i, requests, state, r, rules) if decodes else prompt
     apart = not rules.mixed and decodes == only  # it decodes in a pass of prefill, or the other way round
     if apart or (need > part[P.LEFT] and not rules.chunked) or not _admits(i, requests, state, r, rules, part[P.LEFT]):
         part[P.WAITS] = 1
