@@ -79,7 +79,7 @@ def test_balance(id):
     wide = max((device.peak[f].si for f in ("fp32", "bf16", "fp16") if f in device.peak), default=0.0)
     streams = [level.bandwidth.si for level in device.memory if level.role == "offchip"]
     if wide and streams:
-        assert 0.8 <= wide / max(streams) <= 700
+        assert 0.8 <= wide / max(streams) <= 1000  # a Jetson Thor: 258 TFLOPS over 273 GB/s
 
 
 @each("id", DEVICES)

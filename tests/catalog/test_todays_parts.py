@@ -13,13 +13,20 @@ GENERATIONS = {
     "h100-pcie": "hopper", "h100-nvl": "hopper", "h200-nvl": "hopper", "gh200-144gb": "hopper", "h20": "hopper",
     "gb200": "blackwell", "b300-sxm": "blackwell",
     "gb300": "blackwell", "rtx-pro-6000": "blackwell", "rtx-5090": "blackwell", "a30": "ampere", "a10": "ampere",
+    "gh200-96gb": "hopper", "a100-pcie-80gb": "ampere", "jetson-agx-thor": "blackwell",
 }  # fmt: skip
-OTHERS = ("mi325x", "tpu-v7", "trainium-3", "xeon-6980p")
+OTHERS = ("mi325x", "mi350x", "arc-pro-b60", "tpu-v5p", "tpu-v7", "trainium-3", "xeon-6980p")
 KIN = [  # part, kin, what is larger on the first: (path, at least, at most)
     ("h100-nvl", "h100-pcie", "bandwidth", 1.9, 2.0),
     ("h200-nvl", "h100-nvl", "capacity", 1.49, 1.51),
     ("h200-nvl", "h200-sxm", "fp8", 0.84, 0.85),
     ("gh200-144gb", "h200-sxm", "bandwidth", 1.01, 1.03),
+    ("gh200-144gb", "gh200-96gb", "capacity", 1.49, 1.51),
+    ("a100-sxm-80gb", "a100-pcie-80gb", "bandwidth", 1.05, 1.06),
+    ("jetson-agx-thor", "jetson-agx-orin-64gb", "bandwidth", 1.3, 1.35),
+    ("mi355x", "mi350x", "fp16", 1.08, 1.1),
+    ("tpu-v5p", "tpu-v5e", "bf16", 2.3, 2.4),
+    ("rtx-4090", "l40s", "fp8", 0.44, 0.46),
     ("h20", "h100-sxm", "fp16", 0.14, 0.16),
     ("h20", "h100-sxm", "bandwidth", 1.15, 1.25),
     ("gb200", "b200-sxm", "fp16", 1.1, 1.12),
@@ -76,7 +83,11 @@ def test_a_rack_is_one_domain(system: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "system", ["h100-pcie", "h20", "b300-sxm", "rtx-5090", "a30", "mi325x", "tpu-v7", "trainium-3"]
+    "system",
+    [
+        *("h100-pcie", "h20", "b300-sxm", "rtx-5090", "a30", "mi325x", "tpu-v7", "trainium-3"),
+        *("gh200-96gb", "a100-pcie-80gb", "mi350x", "arc-pro-b60", "tpu-v5p"),
+    ],
 )
 def test_a_system_of_it_runs_a_language_model(system: str) -> None:
     count = max(CATALOG.system(system).devices[0].counts)
