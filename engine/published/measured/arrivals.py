@@ -81,7 +81,7 @@ def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenar
     names = terms()["under_rate"]
     if cells["scenario"].lower() not in ("server", "interactive"):
         raise ScenarioError(f"scenario is {cells['scenario'][:40]!r}: only runs at a rate are predicted")
-    workload = cells["model"].replace("_", ".").removesuffix("-99.9").removesuffix("-99")
+    workload = zoo.resolve(cells["model"].replace("_", ".").removesuffix("-99.9").removesuffix("-99"))
     tokens = names["tokens"].get(workload) or _stated(cells)
     if not tokens or workload not in zoo.ids():
         raise ScenarioError(f"model is {cells['model'][:40]!r}: the tokens of its requests are not known")
@@ -100,7 +100,9 @@ def _replicas(
     cells: Mapping[str, str], system: str, workload: str, tokens: Mapping[str, Any], catalog: Catalog, zoo: Zoo
 ) -> Iterator[tuple[Scenario, ReplicaLoad]]:
     """Replicas that a row's network fits in, of the fewest devices first, and what arrives at each."""
-    names, count = terms()["under_rate"], int(amount(cells, "n_accel"))
+    names = terms()["under_rate"]
+    boards = (parts for word, parts in names["boards"].items() if word in cells["accelerator"].lower().split())
+    count = int(amount(cells, "n_accel")) * next(boards, 1)
     group = catalog.system(system).devices[0]
     part = catalog.device(group.device)
     entry = next(entry for entry in names["engines"] if _runs(entry, cells["software"].lower(), workload))

@@ -73,6 +73,12 @@ def test_rows_are_predicted_at_their_rate_or_say_why_not(table: Path):
         ("Intel(R) Xeon(R) Platinum 8592+", "xeon-8592plus"),
         ("NVIDIA H100 SXM5 80GB HBM3", "h100-sxm"),
         ("TPU-v6", "tpu-v6e"),
+        ("TPU-v5p", "tpu-v5p"),
+        ("NVIDIA GH200-GraceHopper-Superchip-96GB HBM3", "gh200-96gb"),
+        ("NVIDIA A100-PCIe-80GB", "a100-pcie-80gb"),
+        ("NVIDIA Jetson AGX Thor 128G", "jetson-agx-thor"),
+        ("AMD Instinct MI350X 288GB", "mi350x"),
+        ("[MAXSUN] MS-Intel Arc Pro B60 Dual 48G Turbo", "arc-pro-b60"),
     ],
 )
 def test_a_log_names_parts_in_words_of_its_own(text: str, system: str):
@@ -108,13 +114,16 @@ def test_rows_of_other_rounds_are_predicted_or_refused_for_what_they_lack(tmp_pa
         row.format("llama3_1-8b", "Server", weights, "320,320", ",") for weights in ("", "UNSET", "fp4", "OCP MXFP4")
     ]
     rows += [row.format("gpt-oss-120b", "Interactive", "mxfp4", "20,20", given) for given in ("19.8,19800", ",")]
+    rows += [row.format("gptj-99", "Server", "fp8", "20,20", "20,1400")]
     rows += [row.format("llama3.1-405b", "Server", "fp8", "90,90", ","), row.format("", "", "fp8", "9,9", ",")]
     path.write_text("\n".join((STATED, *rows)) + "\n")
-    *alike, stated, lacking, beyond, bare = predict(read_measured(path)).rows
+    *alike, stated, lacking, known, beyond, bare = predict(read_measured(path)).rows
     assert [(row.reason, row.scenario) for row in alike] == [("", alike[0].scenario)] * 4
     assert stated.reason == ""
     assert stated.rate.outputs.mean == pytest.approx(1000.0)
     assert lacking.reason == "model is 'gpt-oss-120b': the tokens of its requests are not known"
+    assert known.reason == "", "by the name that the benchmark has for it"
+    assert known.scenario.workload == "gptj-6b"
     assert "requests come a second to a replica (devices: " in beyond.reason
     come, carried = (float(part.split()[0]) for part in beyond.reason.split("carries about "))
     assert carried < 0.75 * come
@@ -133,6 +142,18 @@ def test_every_format_that_a_part_runs_is_predicted(tmp_path: Path):
     assert [row.scenario.kv_format for row in rows] == [None, "fp8", "fp8"], (
         "a part keeps 8 bits where it computes in them"
     )
+
+
+@pytest.mark.usefixtures("shorter")
+def test_a_board_of_two_parts_serves_as_two_do(tmp_path: Path):
+    row = "v5.1,llama3.1-8b,Server,{},{},UINT4,vLLM 0.9.0,445,1934,67,78,{rate},{rate}"
+    boards = row.format("[MAXSUN] MS-Intel Arc Pro B60 Dual 48G Turbo", 2, rate=21)
+    path = tmp_path / "boards.csv"
+    path.write_text("\n".join((HEADER, boards, row.format("Intel Arc Pro B60", 4, rate=21))) + "\n")
+    dual, parts = predict(read_measured(path)).rows
+    assert dual.reason == parts.reason == ""
+    assert dual.rate == parts.rate
+    assert dual.predicted == parts.predicted
 
 
 B200 = "NVIDIA B200-SXM-180GB,8,{nodes},fp4,TensorRT 10.11,1342.3,4762.7,99.2,134.6,{rate},{rate}"
