@@ -28,6 +28,7 @@ RANGES = {
     "fork_thread": (1e-7, 4e-6),
     "conv_efficiency": (0.1, 0.94),
     "gemm_efficiency": (0.05, 0.94),
+    "issue_exponent": (0.01, 1.0),
     "narrow_group": (0.01, 0.9),
     "short_row": (0.5, 12.0),
     "thin_input": (0.2, 0.9),
@@ -54,7 +55,7 @@ XEON = (
     "dram_efficiency",
     "shared_bytes_per_cycle",
 )
-BOARDS = ("pass_cycles", "requantise_cycles", "range_cycles", "fork_thread", "dram_efficiency")
+BOARDS = ("pass_cycles", "requantise_cycles", "range_cycles", "dram_efficiency")
 FITTED_ON = "xeon-8380"  # and all boards
 SHARE, SHARES = "dram_efficiency", (0.05, 0.95)  # of boards
 FARTHEST, ROUNDS, LEAST_STEP = np.log(3.0), 12, 0.03

@@ -11,6 +11,7 @@ from engine.devices.cpu.share import (
     cell_bytes,
     conv_share,
     cycle_share,
+    filter_share,
     random_share,
     thread_share,
     tile_share,
@@ -103,8 +104,12 @@ def product_seconds(j, flags, batch, g, m, n, flops, weights, writes, low, rec):
         roof, lanes = _of(rec, R.wide_peak), _of(rec, R.wide_lanes)
         efficiency = _of(rec, R.wide_conv) if convolves else _of(rec, R.wide_gemm)
     useful = conv_share(m, n, batch, flags[j, F.window], flags[j, F.channels], lanes, rec)
-    tile = root(larger(m / batch, 1.0)) if flags[j, F.window] > 0.0 else spread(THREAD_ROWS)
-    useful *= thread_share(g, m, n, larger(_of(rec, R.cores), 1.0), tile)
+    threads = larger(_of(rec, R.cores), 1.0)
+    if convolves and rec[R.task_filters * LANES] > 0.0:
+        useful *= filter_share(g * n, threads, rec)
+    else:
+        tile = root(larger(m / batch, 1.0)) if flags[j, F.window] > 0.0 else spread(THREAD_ROWS)
+        useful *= thread_share(g, m, n, threads, tile)
     useful *= tile_share(m, n, flags[j, F.slides], lanes, rec)
     busy = flops / (roof * efficiency * useful)
     busy += weights / vector * _of(rec, R.unpack_cycles)

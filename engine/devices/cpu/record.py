@@ -187,6 +187,9 @@ def _arithmetic(job: Job, low: str, wide: str) -> dict[str, float]:
     cores, clock = cores_of(job) / model["inter_op"], clock_in_use(job, cpu.clock.si)
     single, alone = cpu.flop_per_cycle["fp32"], job.format in WEIGHT_ONLY
 
+    issue = cpu.issue_width.si if cpu.issue_width is not None else CODE_WIDTH
+    narrow = one_by_one(pow, smaller(1.0, issue / CODE_WIDTH), model["issue_exponent"])
+
     def share_of_peak(format: str) -> float:
         usual = clock_of(device, format)
         return cores / cpu.cores.si * peak(device, format) * (clock_in_use(job, usual) / usual)
@@ -198,7 +201,7 @@ def _arithmetic(job: Job, low: str, wide: str) -> dict[str, float]:
 
     def efficiency(name: str, format: str) -> float:
         """Share of a format's peak that products, or convolutions, reach at this part's width: 1 at most. [-]"""
-        wider = one_by_one(pow, REFERENCE_WIDTH / width(format), model["width_exponent"])
+        wider = one_by_one(pow, REFERENCE_WIDTH / width(format), model["width_exponent"]) * narrow
         share = model["low_share"] if BITS[format] < BITS[wide] else 1.0
         if cpu.flop_per_cycle[format].catalog_si > MATRIX * single.catalog_si:
             share = share * model["matrix_share"]

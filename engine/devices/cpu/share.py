@@ -30,7 +30,7 @@ R = places(
     "tile_rows tile_columns lone_vector exposed weight_stream pool_cycles step_overhead requantise_cycles "
     "unpack_cycles range_cycles width_exponent core_dram dram_streams loose_grouped loose_dense fit_threads "
     "fork_thread score_cycles class_ops power_cycles winograd low_tiles winograd_weights winograd_transform reordered "
-    "other_calls static_scales"
+    "other_calls static_scales task_filters"
 )
 """Where each number that a CPU supplies lies in a row; a sweep has a row for each design."""
 BY_CORES = (
@@ -136,6 +136,14 @@ def thread_share(g, m, n, threads, rows):
     tiles = g * rounded_up(m / rows) * rounded_up(n / THREAD_COLUMNS)
     slowest = rounded_up(tiles / threads) * smaller(m, rows) * smaller(n, THREAD_COLUMNS)
     return chosen(above(whole, 0.0), whole / (smaller(whole, slowest) * threads), 1.0 / threads)
+
+
+@kernel
+def filter_share(filters, threads, rec):
+    """The same of a convolution whose filters are dealt out, so many to a task, and each task takes all pixels. [-]"""
+    task = field_of(rec, R.task_filters)
+    slowest = smaller(rounded_up(rounded_up(filters / task) / threads) * task, filters)
+    return filters / (slowest * threads)
 
 
 @kernel

@@ -70,6 +70,32 @@ def test_a_board_s_four_threads_give_what_its_memory_leaves():
         assert 1.3 < one / four < 3.3
 
 
+def test_threads_that_share_filters_out_wait_for_the_last_task():
+    """Published: ResNet-18 gains 5.5 times of 64 threads; its first layers have 64 filters, eight tasks of eight."""
+    gains = {}
+    for tasks in (8.0, 0.0):
+        one, many = (run("ncnn", "epyc-7742", "resnet18", tile=(t,)) for t in (1, 64))
+        one, many = (replace(j, model=dict(j.model) | {"task_filters": tasks}) for j in (one, many))
+        filters = [op.n.at() for op in one.ops]
+        ratio = family.price(one).seconds[:, 0] / np.maximum(family.price(many).seconds[:, 0], 1e-12)
+        gains[tasks] = {n: max(r for r, m in zip(ratio, filters, strict=True) if m == n) for n in (64, 128, 512)}
+    assert gains[8.0] == pytest.approx({64: 8.0, 128: 16.0, 512: 64.0}, rel=0.35)  # few cores clock higher
+    assert gains[8.0][64] < 0.5 * gains[0.0][64]
+
+
+def test_narrow_cores_fill_their_units_less():
+    """A core of two instructions a cycle, in order, computes a board's convolutions longer; four or more are alike."""
+    usual = run("ncnn", "raspberry-pi-5", "resnet18", tile=(1,))
+    width, times = usual.device.cpu.issue_width, {}
+    for issue in (2, 3, 4, 8):
+        cpu = usual.device.cpu.model_copy(update={"issue_width": width.model_copy(update={"value": issue})})
+        times[issue] = (
+            family.price(replace(usual, device=usual.device.model_copy(update={"cpu": cpu}))).seconds[:, 0].sum()
+        )
+    assert times[2] > 1.05 * times[3] > 1.1 * times[4]
+    assert times[4] == times[8]
+
+
 def test_tiles_multiply_less_and_their_weights_are_more():
     usual = run("ncnn", "raspberry-pi-5", "vgg16", tile=(1,))
     windows = replace(usual, model=dict(usual.model) | {"winograd": 1.0})
