@@ -74,7 +74,8 @@ def _check_tile(scenario: Scenario, fam: DeviceFamily, device: Device, graph: Gr
         raise error(f"tile is {'x'.join(map(str, scenario.tile))}: {device.name} has {names}")
     for value, knob in zip(scenario.tile, knobs, strict=True):
         if not knob.takes(value):
-            raise ScenarioError(f"tile.{knob.name} is {value}: {knob.range_text} are allowed")
+            said = knob.range_text
+            raise ScenarioError(f"tile.{knob.name} is {value}: {said} {'is' if said.isdigit() else 'are'} allowed")
 
 
 def second_cuts(scenario: Scenario, system: System, graph: Graph) -> tuple[int, ...]:

@@ -187,6 +187,8 @@ def _rule(kind: str, info: Any, message: str, fields: Iterable[str]) -> str:
         "bool_parsing": "on or off (true or false) is needed",
         "bool_type": "on or off (true or false) is needed",
         "string_type": "a text is needed",
+        "greater_than_equal": f"{message.rpartition(' ')[2]} or more is allowed",
+        "less_than_equal": f"{message.rpartition(' ')[2]} or less is allowed",
     }.get(kind, f"{message.removeprefix('Input should be ')} is needed")
 
 

@@ -183,6 +183,8 @@ def test_one_thread_a_core_is_what_was_before_to_the_bit():
         ({"streams": 29}, "^streams is 29: Xeon Platinum 8280L runs at most 28 at once$"),
         ({"tile": (57,), "threads_per_core": 2}, "^tile.threads is 57: 1 to 56 are allowed$"),
         ({"tile": (29,)}, "^tile.threads is 29: 1 to 28 are allowed$"),
+        ({"tile": (0,)}, "^tile.0 is '0': 1 or more is allowed$"),
+        ({"tile": (2,), "streams": 1, "overrides": {"devices.0.cpu.cores": 1}}, "^tile.threads is 2: 1 is allowed$"),
         ({"inter_op_threads": 2, "streams": 15}, "^streams is 15: Xeon Platinum 8280L runs at most 14 at once$"),
         ({"inter_op_threads": 2, "tile": (15,)}, "^tile.threads is 15: 1 to 14 are allowed$"),
         ({"inter_op_threads": 57}, "^inter_op_threads is 57; allowed: 1, 2, 3, 4, 6, 8$"),
