@@ -63,6 +63,16 @@ def test_what_binds_a_batch_that_waits_for_calls_is_what_the_verdict_says():
     assert faster.latency_s == pytest.approx(now.latency_s)
 
 
+def test_processes_of_their_own_do_not_wait_for_each_other_s_calls():
+    """28 of them pay a call each, at once; what an interpreter's lock took from INT8 is gone."""
+    threads = evaluate(scenario("tensorflow", "int8"))
+    processes = evaluate(scenario("tensorflow", "int8").with_(overrides={"model.shared_interpreter": 0.0}))
+    assert processes.limited_by == "compute"
+    assert processes.latency_s < 0.7 * threads.latency_s
+    alone = scenario("tensorflow", "int8").with_(streams=1)
+    assert evaluate(alone).latency_s == evaluate(alone.with_(overrides={"model.shared_interpreter": 0.0})).latency_s
+
+
 def test_optimisations_of_the_graph_add_up_step_by_step():
     """From the graph as trained to the graph as served: each step may only help."""
     steps = ("preprocess-apart", "prune", "fuse-gathers", "fuse", "fuse-requantise")

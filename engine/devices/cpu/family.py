@@ -34,6 +34,7 @@ from engine.devices.cpu.record import (
     cpu_of,
     in_company,
     levels_of,
+    other_calls,
     peak,
     record,
     sizes_of,
@@ -124,7 +125,8 @@ def price(job: Job) -> PhaseCost:
     use, where = instructions_per_cycle(job, lasting), f"{job.device.name}, {job.phase.name}"
     notes = (f"{where}: about {use:.1f} instructions a cycle on a busy core",) if use is not None else ()
     if _waits_for_calls(job, out):
-        notes += (f"{where}: a batch waits for the calls of all other streams; faster operators don't shorten it",)
+        ways = "faster operators don't shorten it, processes of their own do (model.shared_interpreter = 0)"
+        notes += (f"{where}: a batch waits for the calls of all other streams; {ways}",)
     columns = (out[:, at] for at in (C.WORK, C.ROOF, C.MOVED, C.NEAR))
     counters, durations = top_down(job, lasting), lasting[:, :6].sum(axis=1)
     return PhaseCost(out[:, :6], *columns, overheads=_intake(job), notes=notes, counters=counters, durations=durations)
@@ -132,13 +134,13 @@ def price(job: Job) -> PhaseCost:
 
 def _waits_for_calls(job: Job, out: np.ndarray) -> bool:
     """Whether the calls of all other streams take as long as a pass, whose columns hold its waits for them."""
-    calls_s = (job.streams - 1.0) * call_seconds(job)
+    calls_s = other_calls(job)
     return bool(calls_s and out[:, :6].sum() <= calls_s * (1.0 + 1e-9))
 
 
 def helps(job: Job) -> tuple[tuple[str, float], ...]:
     """Where calls that take turns set the rate, shorter ones alone shorten a pass, in proportion. [-] An estimate."""
-    if not call_seconds(job) or job.streams == 1 or not _waits_for_calls(job, _columns(job)):
+    if not other_calls(job) or not _waits_for_calls(job, _columns(job)):
         return ()
     return (("calls of the interpreter, which take turns", 1.0),)
 

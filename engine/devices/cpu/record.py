@@ -181,6 +181,11 @@ def call_seconds(job: Job) -> float:
     return job.model["call_time"] if job.switches["framework"] and hashes(job.ops) else 0.0
 
 
+def other_calls(job: Job) -> float:
+    """What the calls of all other streams take, where streams are threads of an interpreter. [s] An estimate."""
+    return (job.streams - 1.0) * call_seconds(job) * job.model["shared_interpreter"]
+
+
 def _arithmetic(job: Job, low: str, wide: str) -> dict[str, float]:
     """What a stream's cores compute in the formats of products and of the rest. [-], [FLOP/s], [FLOP]"""
     device, model, cpu = job.device, job.model, cpu_of(job.device)
@@ -286,7 +291,7 @@ def _calls(job: Job) -> dict[str, float]:
         "op_issue": code_seconds(job, model["op_cycles"]) if framework else 0.0,
         "window_overhead": model["window_overhead"] if framework else 0.0,
         "step_overhead": model["step_overhead"] if framework else 0.0,
-        "other_calls": (job.streams - 1.0) * call_seconds(job),
+        "other_calls": other_calls(job),
         **{name.replace("-", "_"): float(job.switches[name]) for name in names},
     }
 

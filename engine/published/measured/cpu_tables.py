@@ -82,8 +82,8 @@ def scenario_of(
         raise ScenarioError(f"{threads} threads were used: {part} has {cores} cores")
     streams, parts = _instances(cells, cores, threads)
     layout = {"precision": format, "batch": _whole(cells, "batch"), "streams": streams, "tile": (threads,)}
-    layout["runtime"] = _runtime(cells)
-    for path, value in (settings | changes | layout).items():
+    code = {"runtime": _runtime(cells), "model.shared_interpreter": 0.0}  # instances are processes
+    for path, value in (settings | changes | layout | code).items():
         base = apply(base, path, value)
     if attribute == RATE and not any(map(cells.get, _LAYOUT)):
         ways = (base.with_(streams=n, tile=(cores // n,)) for n in range(1, cores + 1) if cores % n == 0)
