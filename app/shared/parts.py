@@ -34,7 +34,10 @@ _BUTTONS = ["select2d", "lasso2d", "pan2d"] + [
 _IMAGES, _KINDS = "figures.as", ("SVG", "PNG")
 _CHARACTER = 7.5  # at least the width of one of a table, of digits and capitals [px]
 _PADDING = 24  # of a table's cell [px]
+_WORDS = 20  # characters of a value, above which it is a sentence
 _ROW = 33  # of a table: 2.1875 times the root's 15 px, as the browser rounds it [px]
+
+_RIGHT = st.column_config.TextColumn(alignment="right")
 
 QUESTIONS = glossary.WORDS["questions"]
 
@@ -175,12 +178,14 @@ def table(
     max_rows: int = 8,
     tall: int | None = 318,
     wide: Collection[str] = (),
+    right: Collection[str] = (),
     select: Literal["ignore", "rerun"] | Callable[[], None] = "ignore",
     **options: Any,
 ) -> Any:
     """A frame, or what pandas makes one of, as high as up to `max_rows`, else `tall` [px; None: always as its rows],
     its first column pinned, each column of numbers to the digits it needs, those of ``wide`` to three digits of each,
-    unless `columns` says more; `select` is what a click on a row does. Readers of screens hear what its columns are.
+    texts of ``right`` at its right edge, unless `columns` says more; `select` is what a click on a row does. Readers of
+    screens hear what its columns are.
     """
     frame, number = pd.DataFrame(data), st.column_config.NumberColumn
     formats = {name: fmt.cells(frame[name]) for name in frame if frame[name].dtype.kind == "f"}
@@ -193,7 +198,7 @@ def table(
         frame.style.format(written) if written else frame,
         hide_index=True,
         height="content" if tall is None or len(frame) <= max_rows else tall,
-        column_config=first | digits | (columns or {}),
+        column_config=first | digits | dict.fromkeys(right, _RIGHT) | (columns or {}),
         placeholder=fmt.UNKNOWN,
         alt=table_alt(frame),
         on_select=select,
@@ -208,9 +213,9 @@ def selected_row(event: Any, rows: Sequence[Any]) -> Any:
     return rows[at[0]] if at and at[0] < len(rows) else None
 
 
-def table_alt(frame: pd.DataFrame) -> str:
-    """What a reader of screens hears of a table."""
-    return f"Table of {', '.join(map(str, frame.columns))}"
+def table_alt(frame: Iterable[Any]) -> str:
+    """What a reader of screens hears of a table, or of its columns by their names."""
+    return f"Table of {', '.join(map(str, frame))}"
 
 
 def metric(label: str, value: str, below: str | None = None, **options: Any) -> None:
@@ -226,6 +231,13 @@ def refusal(problem: object) -> None:
 def wide_enough(texts: Iterable[str]) -> int:
     """Width of a table's column that cuts none of its texts off: a right-aligned one loses its first digits. [px]"""
     return round(_CHARACTER * max(map(len, texts), default=0)) + _PADDING
+
+
+def value_column(name: str, cells: Collection[str]) -> Any:
+    """A column of numbers with their units, right-aligned; left-aligned and no wider where some are sentences."""
+    short = [cell for cell in cells if len(cell) <= _WORDS]
+    side = "right" if len(short) == len(cells) else "left"
+    return st.column_config.TextColumn(alignment=side, width=wide_enough([name, *short]))
 
 
 def _icon(name: str) -> str | None:

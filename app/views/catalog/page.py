@@ -18,6 +18,7 @@ from model_zoo.ops import Op
 
 _PROBLEMS = 10  # files of a user that are told one by one
 _MOST_NODES = 40
+_NAME = 215  # of the list, which leaves its kind room beside it [px]
 
 
 def _get(section: str, id: str) -> Any:
@@ -42,7 +43,7 @@ def pick() -> tuple[str, str | None]:
         section = choose("Section", texts.SECTIONS, "section")
         needle = text_input("Search", "find", placeholder=texts.SEARCH_PLACEHOLDER, max_chars=60)
     ids = default_zoo().ids() if section == "workloads" else default_catalog().ids(section)
-    entries = {id: _get(section, id) for id in ids}
+    entries = dict(sorted(((id, _get(section, id)) for id in ids), key=lambda pair: pair[1].name.casefold()))
     query = (needle or "").lower()
     result = _matching(entries, query)
     answer = f"{len(result)} of {len(entries)} {texts.SECTIONS[section].lower() if section != 'nics' else 'NICs'}"
@@ -56,7 +57,7 @@ def pick() -> tuple[str, str | None]:
         }
         event = parts.table(
             frame,
-            {"Name": st.column_config.TextColumn(width="large")},
+            {"Name": st.column_config.TextColumn(width=_NAME)},
             tall=560,
             select="rerun",
             key=f"v.catalog.{section}{query and f'.{query}'}",  # a row picked in another list is none of this
@@ -65,10 +66,10 @@ def pick() -> tuple[str, str | None]:
 
 
 def _matching(entries: dict[str, Any], query: str) -> list[str]:
-    """Entries that say what is searched, those first whose name or id does."""
+    """Entries that say what is searched: those first whose name or id does, and of them the one of that id."""
     if not query:
         return list(entries)
-    by_name = [id for id, entry in entries.items() if query in f"{id} {entry.name}".lower()]
+    by_name = sorted((id for id in entries if query in f"{id} {entries[id].name}".lower()), key=query.__ne__)
     matching = [id for id, entry in entries.items() if query in entry.model_dump_json().lower()]
     return list(dict.fromkeys([*by_name, *matching]))
 
@@ -99,7 +100,7 @@ def values(rows: Sequence[specs.SpecNumber]) -> None:
         frame,
         {
             "Quantity": st.column_config.TextColumn(pinned=True, width=parts.wide_enough(frame["Quantity"])),
-            "Value": st.column_config.TextColumn(alignment="right", width=parts.wide_enough(frame["Value"])),
+            "Value": parts.value_column("Value", frame["Value"]),
         },
         max_rows=14,
         tall=520,

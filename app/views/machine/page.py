@@ -21,13 +21,10 @@ def _levels(bound: Bound, report: Report | None) -> None:
     answer = glossary.answer_fits(report) if report is not None else fmt.counted(len(frame), "level")
     fig = charts.fits(report.memory, parts.dark()) if report is not None and report.memory else None
     with parts.card("Memory levels", answer, fig, "machine.fits", stretch=False):
-        right = st.column_config.TextColumn(alignment="right")
         parts.table(
             frame if frame["Of"].nunique() > 1 else frame.drop(columns="Of"),
-            {
-                "Full (%)": st.column_config.ProgressColumn(format="%.1f%%", min_value=0, max_value=100),
-                **dict.fromkeys(("Capacity", "Bandwidth", "In use"), right),
-            },
+            {"Full (%)": st.column_config.ProgressColumn(format="%.1f%%", min_value=0, max_value=100)},
+            right=("Capacity", "Bandwidth", "In use"),
             max_rows=0,
             tall=parts.tall(frame),
         )
@@ -51,10 +48,7 @@ def _links(bound: Bound, report: Report | None) -> None:
     frame = facts.links(bound, report)
     answer = glossary.answer_links(report) if report is not None and report.links else fmt.counted(len(frame), "kind")
     with parts.card("Links", answer):
-        right = dict.fromkeys(
-            ("Bandwidth", "Latency", "Per request", "Busy"), st.column_config.TextColumn(alignment="right")
-        )
-        parts.table(frame, right, max_rows=0, tall=parts.tall(frame))
+        parts.table(frame, right=("Bandwidth", "Latency", "Per request", "Busy"), max_rows=0, tall=parts.tall(frame))
 
 
 def show() -> None:

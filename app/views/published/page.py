@@ -2,7 +2,6 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import streamlit as st
 
@@ -20,7 +19,6 @@ _COLUMNS = ("Claim", "Metric", "Published", "Predicted", "Unit", "Error (%)", "A
 """Of the table: as many as no edge cuts; a row picked says the rest beside the chart, and the files have it."""
 _ON_A_PHONE = ("Metric", "Error (%)", "Predicted", "Published", "Unit", "Allowed", "Status", "Role", "Claim")
 _NUMBER = Path(__file__).parent / "number.md"
-_WORDS = 20  # characters of a value, above which it is a sentence
 
 
 def filters(rows: list[claims.Row]) -> list[claims.Row]:
@@ -159,20 +157,12 @@ def table(rows: list[claims.Row], key: str) -> None:
         if row := parts.selected_row(st.session_state[key], rows):
             st.session_state["claim.now"] = row["id"]
 
-    text = st.column_config.TextColumn
-
-    def value(name: str) -> Any:
-        """A column of numbers and, where a document has one, a few words."""
-        short = [cell for cell in frame[name] if len(cell) <= _WORDS]
-        side = "right" if len(short) == len(frame) else "left"
-        return text(alignment=side, width=parts.wide_enough([name, *short]))
-
     parts.table(
         frame,
         {
-            "Claim": text(pinned=not parts.mobile(), width="small"),
-            "Published": value("Published"),
-            "Predicted": value("Predicted"),
+            "Claim": st.column_config.TextColumn(pinned=not parts.mobile(), width="small"),
+            "Published": parts.value_column("Published", frame["Published"]),
+            "Predicted": parts.value_column("Predicted", frame["Predicted"]),
             "Error (%)": st.column_config.NumberColumn(format="%+.1f"),
         },
         key=key,
@@ -199,7 +189,7 @@ def bands() -> None:
                 "Publications": row["publications"],
                 "Held": f"{row['held']} of {row['of']}" if row["of"] else "",
             }
-            for row in cells
+            for row in sorted(cells, key=lambda row: row["relative"] is None)
         ]
         parts.table(frame)
         st.caption(texts.BANDS_CAPTION)

@@ -75,3 +75,18 @@ def test_a_system_shows_the_numbers_of_its_parts_and_where_they_were_read():
 def test_the_way_to_ones_own_files_opens_their_place():
     boxes = opened("catalog", own="open").expander
     assert [box.proto.expanded for box in boxes if "your own" in box.label] == [True]
+
+
+def test_a_networks_list_of_layers_leaves_its_other_values_in_sight():
+    """The column was as wide as a list of a thousand characters, its values at the far end of it."""
+    frame = next(f for f in opened("catalog", section="workloads", find="alexnet").dataframe if "Value" in f.value)
+    column = json.loads(frame.proto.columns)["Value"]
+    assert max(map(len, frame.value["Value"])) > 100
+    assert column["width"] < 200
+    assert column["alignment"] == "left"
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_entries_are_listed_by_the_name_that_is_shown(section):
+    names = list(opened("catalog", section=section).dataframe[0].value["Name"])
+    assert names == sorted(names, key=str.casefold)

@@ -324,18 +324,15 @@ def test_every_entry_of_the_catalog_opens():
 
     at = opened()
     at.switch_page("views/catalog/page.py").run()
-    catalog = default_catalog()
-    specs = {"systems": catalog.system, "devices": catalog.device, "links": catalog.link, "nics": catalog.nic}
-    ids = {s: catalog.ids(s) for s in specs} | {"workloads": default_zoo().ids()}
-    for section, entries in ids.items():
+    ids = {section: default_catalog().ids(section) for section in ("systems", "devices", "links", "nics")}
+    for section, entries in (ids | {"workloads": default_zoo().ids()}).items():
         at.selectbox(key="w.section").set_value(section).run()
-        for row in range(0, len(entries), 4):
+        names = at.dataframe[0].value["Name"]
+        assert len(names) == len(entries)
+        for row in range(0, len(names), 4):
             at.session_state[f"v.catalog.{section}"] = {"selection": {"rows": [row], "columns": [], "cells": []}}
             alive(at.run())
-            entry = default_zoo().workload(entries[row]) if section == "workloads" else specs[section](entries[row])
-            assert any(m.value.startswith(f"**{plain(entry.name)}**") for m in at.markdown), (
-                f"{entries[row]} is not shown"
-            )
+            assert any(m.value.startswith(f"**{plain(names[row])}**") for m in at.markdown), f"no {names[row]}"
 
 
 def test_published_says_what_the_readme_says_and_opens_a_claim():
