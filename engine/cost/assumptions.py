@@ -63,6 +63,8 @@ def assumptions_of(times: Schedule) -> tuple[Assumption, ...]:
 
 _SCALED = ("s", "J", "B", "B/s", "op/s", "pixel/s", "pixel")  # units that take a prefix; others are counts and shares
 
+_COUNTED = ("cycle", "element", "beat", "request", "bit")  # units that are nouns
+
 
 @remembered(id)
 def _of_file(device: Device) -> tuple[str, ...]:
@@ -75,5 +77,7 @@ def _tell(parameter: Parameter, value: float) -> str:
     how = "fitted on" if parameter.basis == "calibrated" else "chosen knowing"
     where = f"; {how} {', '.join(parameter.claims)}" if parameter.claims else ""
     unit = parameter.unit
-    value_text = amount(value, unit) if unit in _SCALED else f"{value:.4g} {unit}".removesuffix(" 1")
-    return f"{parameter.name.replace('_', ' ')} = {value_text}: {parameter.note}{where}"
+    value_text = amount(value, unit) if unit in _SCALED else f"{value:.4g}" + f" {unit}" * (unit not in ("1", "-"))
+    value_text += "s" * (unit in _COUNTED and value != 1)
+    note = parameter.note.removesuffix(".") if where else parameter.note
+    return f"{parameter.name.replace('_', ' ')} = {value_text}: {note}{where}"

@@ -126,10 +126,9 @@ def operators(report: Report) -> None:
 def assumptions(report: Report) -> None:
     """What the numbers rest on."""
     with st.expander(f"Assumptions ({len(report.assumptions)})", key="open.assumptions"):
-        parts.table(
-            [{"Evidence": a.basis, "Assumption": a.text} for a in sorted(report.assumptions, key=attrgetter("basis"))],
-            {"Evidence": st.column_config.TextColumn(width="small", pinned=True)},
-        )
+        rows = sorted(report.assumptions, key=attrgetter("basis"))
+        frame = {"Evidence": [row.basis for row in rows], "Assumption": [fmt.plain(row.text) for row in rows]}
+        st.table(frame, hide_index=True, alt=parts.table_alt(frame))  # its cells break into lines
 
 
 def show() -> None:

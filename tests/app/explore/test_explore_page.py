@@ -63,3 +63,12 @@ def test_a_number_of_the_tile_is_a_knob_too():
 def test_the_knob_that_is_shown_first_gives_more():
     """A batch gives DFX nothing, and INT8 does."""
     assert "precision INT8 gives" in said(opened("explore", "dfx-1.5b"))
+
+
+def test_assumptions_are_told_whole_and_without_a_dash_for_a_unit():
+    """A line cut at the edge told half of one, of "6 -" reads in flight."""
+    [table] = [t.value for t in opened("explore", "dfx-1.5b").table if "Assumption" in t.value]
+    texts = [text.replace("\\", "") for text in table["Assumption"]]
+    assert any(text.startswith("reads in flight = 6: ") for text in texts)
+    assert any(text.startswith("issue = 50 cycles: ") for text in texts)
+    assert not [text for text in texts if " -: " in text or ".; " in text]
