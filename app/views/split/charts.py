@@ -43,9 +43,9 @@ def cuts(
         ends = {"x": [p.at for p in points], "y": [scale(v) for v in values]}
         data += [{"type": "bar", "name": name, "marker": marker, "hovertemplate": says} | ends] if any(values) else []
     top = scale(max(p.latency_s for p in points))
-    marks = [(best, f"best: {best.place}", PICK[dark], 1.09)]
+    marks = [(best, f"best: {best.place}", PICK[dark], 1.12)]
     if now is not None and now.at != best.at:
-        marks.append((now, "now", NEUTRAL, 1.0))
+        marks.append((now, "now", NEUTRAL, 1.06))
     notes = []
     for point, text, colour, high in marks:
         side = "right" if point.at > (points[0].at + points[-1].at) / 2 else "left"
@@ -84,7 +84,7 @@ def forwarding(forwardings: Sequence[Forwarding], dark: bool) -> Figure:
     """Traffic passed on against packet size, a line for each load of inference; that of full load is coloured."""
     data = []
     for at, f in enumerate(forwardings):
-        look: Trace = {"width": 1.4, "dash": ("dot", "dash", "dashdot")[at % 3]}
+        look: Trace = {"width": 1.4, "dash": ("dot", "dash", "dashdot", "longdash")[at % 4]}
         if f.busy == 1.0:
             look = {"width": 2.4, "size": 6}
         name, rates = f"executors {f.busy:.0%} busy", [fmt.GIGABIT(rate) for rate in f.bytes_per_s]

@@ -193,3 +193,18 @@ def test_machines_behind_cameras_are_told_without_a_documents_number_and_without
     places = next(d.value for d in at.dataframe if "Cameras" in d.value)
     assert "p99" not in places  # of one camera there is no queue
     assert places["Cameras"][0] == "any number"
+
+
+def test_loads_of_executors_are_told_apart_by_their_lines():
+    device = nic_of(PRESETS["tonic-fc"].scenario)
+    fig = charts.forwarding([forwarding(device, 256, busy=busy) for busy in (0.0, 0.25, 0.5, 0.75)], False)
+    assert len({trace["line"]["dash"] for trace in valid(fig).data}) == 4
+
+
+def test_the_present_cut_is_marked_above_its_bar():
+    """The word stood on the tallest bar, its arrow without a length."""
+    points = split_points(ALEXNET)
+    tallest = max(points, key=lambda point: point.latency_s)
+    fig = valid(charts.cuts(points, best_split(points), tallest, False))
+    [now] = [mark for mark in fig.layout.annotations if mark.text == "now"]
+    assert now.ay > 1.02 * now.y
