@@ -50,9 +50,9 @@ def tilings(scenario: Scenario) -> None:
                     "Time": fmt.seconds(tiling.seconds),
                     "Energy": fmt.si(tiling.joules, "J"),
                     texts.TRAFFIC_COLUMN: fmt.si(tiling.near_bytes, "B"),
-                    "At least ": fmt.si(mapping.product.bounds[0], "B"),
+                    texts.TRAFFIC_BOUND_COLUMN: fmt.si(mapping.product.bounds[0], "B"),
                     "LPDDR": fmt.si(tiling.far_bytes, "B"),
-                    "At least": fmt.si(mapping.product.bounds[1], "B"),
+                    "LPDDR, at least": fmt.si(mapping.product.bounds[1], "B"),
                 }
                 for aim, tiling in mapping.product.best.items()
             ]

@@ -59,6 +59,7 @@ def measured_plan() -> None:
             BOUND,
             format_func=lambda b: f"{b * 100:g}%",
             key="n.metric",
+            persist_state="session",
             help=texts.LIMIT_HELP,
         )
         run = right.button(

@@ -76,6 +76,7 @@ def pareto(outcome: Outcome) -> np.ndarray:
                 ["", *labels],
                 format_func=lambda name: labels.get(name, "Front and cloud"),
                 key="sweep.colour",
+                persist_state="session",
             )
             mouse = texts.PICK
             if not phone:  # there a drag moves the page

@@ -141,3 +141,11 @@ def test_a_space_too_large_to_try_whole_is_searched(monkeypatch):
     design = found.front[0]
     report = cached.report(encode(found.space.scenario(design.number)))
     assert [getattr(report, name) for name in found.objectives] == [design.figures[name] for name in found.objectives]
+
+
+def test_what_the_front_is_coloured_by_outlives_a_look_at_another_page():
+    at = opened()
+    at.selectbox(key="sweep.colour").set_value("batch").run()
+    at.switch_page("views/machine/page.py").run()
+    at.switch_page("views/sweep/page.py").run()
+    assert alive(at).selectbox(key="sweep.colour").value == "batch"
