@@ -214,23 +214,13 @@ def _fit_rows(
 
 
 def fit(system: str, device: Device, rows: Sequence[Row], catalog: Catalog) -> FittedPart:
-    """Constants of a part moved to measurements of it.
+    """Constants of a part moved to measurements of it, `enough` of them.
 
     The sum of the rows' squared logarithms of predicted over measured (Huber's loss beyond 30%, noise of 10%) and of
     the constants' distances from their shipped values (`PRIOR`) is made least: the most probable constants. At most one
     constant for three rows moves, the one first that meets rows left out best, and only while those gain. The check
     leaves a fifth of the rows out at a time, chooses and fits anew on the rest, and predicts those left out.
-
-    Raises
-    ------
-    ScenarioError
-        For fewer than `MIN_ROWS` rows.
     """
-    if len(rows) < MIN_ROWS:
-        raise ScenarioError(
-            f"--fit needs at least {MIN_ROWS} predicted rows of a part, three for a constant and one to leave out: "
-            f"{system} has {len(rows)}"
-        )
     constants = _constants(device, rows, catalog)
     predict = _predict(rows, catalog)
     index = range(len(rows))
