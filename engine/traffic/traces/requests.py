@@ -6,6 +6,7 @@ import json
 import math
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -220,16 +221,11 @@ def _length(line: int, name: str, value: Any, low: int = 1) -> int:
 
 
 def _seconds(line: int, name: str, value: Any) -> float:
-    try:
-        at = _TIMES[name] * float(value)
-        if isinstance(value, bool) or not math.isfinite(at):
-            raise _broken(line, f"{name} is {brief(value)}; it must be a finite number or a date and time")
-        return at
-    except (TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, TrafficError):
-            raise
-    try:
-        at = datetime.fromisoformat(value)
-        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
-    except (TypeError, ValueError, OverflowError):
-        raise _broken(line, f"{name} is {brief(value)}; it must be a finite number or a date and time") from None
+    if not isinstance(value, bool):
+        with suppress(TypeError, ValueError, OverflowError):
+            if math.isfinite(at := _TIMES[name] * float(value)):
+                return at
+        with suppress(TypeError, ValueError, OverflowError):
+            when = datetime.fromisoformat(value)
+            return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    raise _broken(line, f"{name} is {brief(value)}; it must be a finite number or a date and time")
