@@ -4,7 +4,7 @@ What a place takes is put together as `evaluate` does (`engine.cost.assemble`). 
 that add up, by dynamic programming over tiers and positions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import floor, inf, sqrt
@@ -68,6 +68,14 @@ def placements(network: CameraNetwork, limit_s: float | None = None, goal: Goal 
     if not result:
         raise Unsupported(next(iter(network.refusals.values())))
     return tuple(result)
+
+
+def best_of(places: Iterable[Placement], cameras: int) -> tuple[Placement, Placement] | None:
+    """The places of least latency and of most cameras that keep the limit and up with so many; None: there are none."""
+    able = [p for p in places if p.meets_limit and (p.cameras is None or p.cameras >= cameras)]
+    if not able:
+        return None
+    return min(able, key=lambda p: p.latency_s), max(able, key=lambda p: p.cameras or inf)
 
 
 def _loads(network: CameraNetwork, parts: CutParts) -> tuple[Times, Times]:

@@ -7,7 +7,7 @@ from typing import Any
 from engine.analyses.camera import Camera, CameraNetwork, Cascade, Tier, row_of, tiers_of
 from engine.analyses.cuts import best_split, split_points
 from engine.analyses.edge import depth_first_of, forwarding, host_and_nic
-from engine.analyses.placement import p99_s, placements
+from engine.analyses.placement import best_of, p99_s, placements
 from engine.cli.command import Answer, refuse
 from engine.cli.scenario import scenario_in, scenario_of
 from engine.cost.error_bands import told
@@ -57,7 +57,12 @@ def camera(args: argparse.Namespace) -> Answer:
         Cascade(args.filter, 0.1 if args.passed is None else args.passed) if args.filter else None,
     )
     places = placements(network, limit, args.goal)
-    sentences = [f"{name}: {reason}" for name, reason in network.refusals.items()]
+    sentences = [f"no place keeps the limit and up with {counted(args.cameras, 'camera')}"]
+    if (best := best_of(places, args.cameras)) is not None:
+        quick, top = best
+        most = "any number" if top.cameras is None else f"{top.cameras:,}"
+        sentences = [f"least latency: {quick.name}, {amount(quick.latency_s, 's')}; most cameras: {top.name}, {most}"]
+    sentences += [f"{name}: {reason}" for name, reason in network.refusals.items()]
     sentences += [f"error band, {p.name}: {told(p.error_band)}" for p in places]
     rows = []
     for p in places:

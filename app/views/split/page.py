@@ -1,7 +1,7 @@
 """Where should this network be cut, and what may run beside the packets?"""
 
-import math
 from dataclasses import replace
+from itertools import chain
 
 import streamlit as st
 
@@ -13,7 +13,7 @@ from app.views.split import charts, texts
 from engine.analyses.camera import Camera, CameraNetwork, Cascade, Tier, row_of, tiers_of
 from engine.analyses.cuts import Goal, SplitPoint, best_split, executor_names, split_points
 from engine.analyses.edge import depth_first_of, forwarding, host_and_nic, nic_of
-from engine.analyses.placement import p99_s, placements
+from engine.analyses.placement import best_of, p99_s, placements
 from engine.cost.report import Report
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
@@ -149,11 +149,9 @@ def camera(scenario: Scenario) -> None:
             st.caption(fmt.plain(str(error)))
         return
     places = by_goal[list(texts.PLACE_GOALS).index(aim)]
-    able = [p for group in by_goal for p in group if p.meets_limit and (p.cameras is None or p.cameras >= cameras)]
-    quick = min(able, key=lambda p: p.latency_s, default=None)
     answer = texts.NO_PLACE.format(cameras=fmt.count(cameras))
-    if quick is not None:
-        top = max(able, key=lambda p: p.cameras or math.inf)
+    if (best := best_of(chain(*by_goal), cameras)) is not None:
+        quick, top = best
         place = f"{top.name}, cut after {top.after}," if top.after else top.name
         answer = texts.PLACES_ANSWER.format(first=quick.name, latency=fmt.seconds(quick.latency_s), most=place)
         answer += fmt.count(top.cameras) if top.cameras else texts.ANY_NUMBER

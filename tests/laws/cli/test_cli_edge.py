@@ -60,6 +60,17 @@ def test_a_camera_is_placed(capsys):
     assert "none is set" in refused(capsys, "camera", "resnet50", "--passed", "0.5")  # it was left aside in silence
 
 
+def test_a_camera_s_best_place_is_said_first(capsys):
+    """The command listed ways, and which of them answers soonest was left to the reader."""
+    for cameras, said in (
+        (10, "least latency: metro edge, "),
+        (1000, "no place keeps the limit and up with 1,000 cameras"),
+    ):
+        limit = () if cameras == 10 else ("--limit-ms", "1")
+        assert main(["ask", "camera", "preset:edge-camera", "--cameras", str(cameras), *limit]) == 0
+        assert capsys.readouterr().out.startswith(said)
+
+
 def test_three_executors_are_cut_twice_and_a_link_of_no_rate_is_refused(capsys):
     chain = ("--system", "edge-metro-core", "--workload", "binary-mlp-mnist", "--precision", "fp32")
     found = told(capsys, "split", *chain)
