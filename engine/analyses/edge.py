@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from engine.analyses.depth_first import EAGER, DepthFirstComparison, compare
 from engine.cost.report import Report
@@ -9,7 +10,7 @@ from engine.devices import FAMILIES, family
 from engine.evaluate import evaluate
 from engine.resolve.bind import bind
 from engine.resolve.bound import Bound, own_model
-from engine.scenario import Scenario, ScenarioError
+from engine.scenario import Scenario, ScenarioError, make
 from hardware_specs.catalog import default_catalog
 from hardware_specs.schema import Device, DeviceGroup, System
 
@@ -127,14 +128,11 @@ def _largest_batch(bound: Bound, host: Device, limit_s: float) -> Report:
         devices=(DeviceGroup(device=host.id, count=1),),
         extra_power=bound.system.extra_power,
     )
-    catalog, best = default_catalog().with_system(system), None
-    query = Scenario(
-        system="host-alone",
-        workload=s.workload,
-        precision=s.precision,
-        params=s.params,
-        costs=s.costs,
-    )
+    catalog, best, names = default_catalog().with_system(system), None, {p.name for p in family(host.kind).parameters}
+    what_ifs: dict[str, Any] = {f"model.{name}": value for name, value in bound.model.items() if name in names}
+    what_ifs |= {path.replace("host", "devices.0", 1): v for path, v in s.overrides.items() if path.startswith("host.")}
+    shared = s.model_dump(include={"workload", "precision", "params", "costs"})
+    query = make({"system": "host-alone", "overrides": what_ifs, **shared})
     query = query.with_(streams=family(host.kind).max_streams(host, query))
     for batch in (2**i for i in range(13)):
         report = evaluate(query.with_(batch=batch), catalog)

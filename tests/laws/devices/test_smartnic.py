@@ -346,5 +346,9 @@ def test_a_host_and_its_nic_at_once_are_the_sum_of_both_in_rate_watts_and_price(
     assert both.wall_w == pytest.approx(69.4 + host.above_idle_w + nic.above_idle_w)
     assert both.capex_usd == host.capex_usd + nic.capex_usd
     assert 100 * (both.per_watt / host.per_watt - 1) == pytest.approx(3.9, rel=0.1)
+    for path, value in (("host.cpu.cores", "8"), ("host.cpu.clock", "5 GHz"), ("model.binary_efficiency", 0.9)):
+        better = host_and_nic(Scenario(**asked, overrides={path: value}))  # cores were refused, the others read by none
+        assert better[0].throughput_per_s > 1.2 * host.throughput_per_s, path
+        assert better[1] == nic
     with pytest.raises(ScenarioError, match="has no network processor before a host"):
         host_and_nic(Scenario(system="xeon-e5-2650", workload="alexnet", precision="fp32"))
