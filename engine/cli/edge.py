@@ -60,8 +60,8 @@ def camera(args: argparse.Namespace) -> Answer:
     sentences = [f"no place keeps the limit and up with {counted(args.cameras, 'camera')}"]
     if (best := best_of(places, args.cameras)) is not None:
         quick, top = best
-        most = "any number" if top.cameras is None else f"{top.cameras:,}"
-        sentences = [f"least latency: {quick.name}, {amount(quick.latency_s, 's')}; most cameras: {top.name}, {most}"]
+        count = "any number" if top.cameras is None else f"{top.cameras:,}"
+        sentences = [f"least latency: {quick.name}, {amount(quick.latency_s, 's')}; most cameras: {top.name}, {count}"]
     sentences += [f"{name}: {reason}" for name, reason in network.refusals.items()]
     sentences += [f"error band, {p.name}: {told(p.error_band)}" for p in places]
     rows = []
