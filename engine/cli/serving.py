@@ -148,6 +148,8 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
     rates["output_tokens_per_s_per_device"] = point.tokens_per_s_per_device
     rates |= {"output_tokens_per_s_per_user": point.tokens_per_s_per_user, "shares": dict(point.shares)}
     lines = [*report_lines(point.report), *engine_lines, f"most of the time: {point.binds}"]
+    if file is not None and file.instants is not None and args.clients is not None:
+        lines.append("clients ask for the requests of the trace in turn; when it asked for them is left out")
     if ratio:
         rates["pools"] = ratio
         lines.append(f"pools {ratio}")

@@ -21,10 +21,12 @@ def amount(value: float, unit: str) -> str:
     """``amount(0.0138, "s")`` is ``13.8 ms``."""
     if not math.isfinite(value):
         return f"no finite {unit}"
-    for factor, prefix in _FACTORS:
+    for factor, prefix in _FACTORS if abs(value) < 1e21 else ():
         if abs(value) >= 0.9995 * factor:
             return f"{digits(value / factor)} {prefix}{unit}"
-    return f"0 {unit}" if value == 0 else f"{digits(value / 1e-15)} f{unit}"
+    if value == 0 or abs(value) >= 1e21:
+        return f"{value:.3g} {unit}"
+    return f"{digits(value / 1e-15)} f{unit}"
 
 
 def usd(value: float) -> str:

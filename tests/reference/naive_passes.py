@@ -96,7 +96,8 @@ class Twin:
 
     def admits(self, one, left):
         if self.rules.reserve == 0.0:
-            return self.held(min(one.context, (one.written or one.cached) + left)) <= self.free
+            part = one.context if self.rules.prefill_first else (one.written or one.cached) + left
+            return self.held(min(one.context, part)) <= self.free
         still = [*self.running, one]
         return self.rules.kv_blocks >= sum(
             self.held(s.context + -int(-(self.rules.reserve * (s.wanted - s.made)) // 1)) for s in still

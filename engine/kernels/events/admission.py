@@ -102,9 +102,12 @@ def _row_tokens(i, requests, state, r, rules):
 
 @borrows
 def _admits(i, requests, state, r, rules, budget):
-    """Whether the cache has room for request ``i``: what it prefills now, and the reserve of all that run."""
+    """Whether the cache has room for request ``i``: what it prefills before others decode, and all that run reserve."""
     inputs, outputs, steps = requests.inputs[r], requests.outputs[r], state.made[r]
-    tokens = min(inputs[i] + steps[i], _prefix_tokens(requests, state, r, i) + budget)
+    whole = inputs[i] + steps[i]
+    if _decodes(requests, state, r, i):
+        whole += _row_tokens(i, requests, state, r, rules) - 1
+    tokens = min(whole, _prefix_tokens(requests, state, r, i) + budget) if rules.mixed else whole
     fits = blocks_of(tokens, rules.block) <= state.n[r, P.FREE]
     if not fits or rules.reserve <= 0.0:
         return fits

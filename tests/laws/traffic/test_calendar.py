@@ -63,8 +63,19 @@ def test_a_pass_ahead_with_guesses_keeps_to_the_cache() -> None:
     )
     report = serve(GPU, rules, ClosedLoop(5), Fixed(64), Fixed(128), 40)
     assert report.peak_kv_blocks <= report.kv_blocks
+    returning = replace(rules, asynchronous=False, reserve=0.0, preempt="swap", swap_s=1e-4)
+    swapped = serve(GPU, returning, ClosedLoop(5), Fixed(64), Fixed(128), 40)
+    assert swapped.swapped_blocks
+    assert swapped.peak_kv_blocks <= swapped.kv_blocks
     alone = replace(rules, kv_blocks=12, chunked=False, asynchronous=False)
     assert serve(GPU, alone, ClosedLoop(1), Fixed(64), Fixed(128), 20).preemptions == 0
+
+
+def test_a_prompt_in_pieces_enters_where_all_of_it_fits_before_others_decode() -> None:
+    """Its second piece found the cache full, and it gave its blocks back and entered again, for ever."""
+    rules = replace(POLICIES["vllm"], prefill_first=True, budget=64, kv_blocks=12, block=16, max_seqs=4)
+    report = serve(GPU, rules, ClosedLoop(5), Fixed(100), Fixed(90), 20)
+    assert np.isfinite(report.finish).all()
 
 
 @each("load", LOADS)

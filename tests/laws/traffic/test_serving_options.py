@@ -56,6 +56,13 @@ def test_prices_of_tokens_are_of_the_requests_that_came(capsys) -> None:
     assert plan["usd_per_million_tokens"] == pytest.approx(plan["usd_per_million"] / 576)
 
 
+def test_clients_that_take_the_requests_of_a_trace_say_so(capsys, passes, tmp_path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("time_s,size,output\n1,10,3\n2,10,3\n")
+    assert main(["simulate", "--passes", passes, "--trace", str(trace), "--clients", "2"]) == 0
+    assert "when it asked for them is left out" in capsys.readouterr().out
+
+
 def test_a_closed_loop_of_whole_answers_has_its_error_band(capsys) -> None:
     data = said(capsys, "simulate", "preset:node-dlrm", "--clients", "3", "--limit-e2e", "1")
     assert data["error_band"] == said(capsys, "simulate", "preset:node-dlrm", "--qps", "9")["error_band"]
@@ -65,6 +72,7 @@ def test_a_closed_loop_of_whole_answers_has_its_error_band(capsys) -> None:
 REFUSED = {
     "inputs is '9' beside sizes of requests": (LLAMA, "--clients", "2", "--sizes", "fixed:5", "--inputs", "9"),
     "outputs is '9' beside output sizes": (LLAMA, "--qps", "2", "--output-sizes", "fixed:5", "--outputs", "9"),
+    "the load lasts 5e+299 s, beyond the digits": (LLAMA, "--clients", "2", "--ramp", "1e300", "--requests", "4"),
     "batch is '8' beside a serving engine": (LLAMA, "--clients", "2", "--batch", "8"),
     "trace is 'none.csv': dlrm-more-complex makes no tokens one by one": ("preset:node-dlrm", "--trace", "none.csv"),
     "policy is 'vllm': dlrm-more-complex makes no tokens": ("preset:node-dlrm", "--qps", "9", "--policy", "vllm"),
