@@ -231,17 +231,17 @@ def _enters(requests, state, r, rules, part, only):
 
 
 @borrows
-def _count_pass(requests, state, r, times, part):
+def _count_pass(requests, state, r, rules, times, part):
     """Counts in ``part`` what each sequence does in the pass; returns prompts' attention [s]."""
-    attention = 0.0
+    attention, as_decoding = 0.0, rules.decodes or times.coefficients[0] + times.coefficients[1] == 0.0
     for k in range(state.n[r, P.RUNNING]):
         i, tokens = state.run[r, k], state.share[r, k]
         if tokens == 0:
             continue
         context, start = requests.inputs[r, i] + state.made[r, i], state.computed[r, i]
         need = 1 if state.over[r, i] else context - start
-        if need == 1 and (state.made[r, i] > 0 or 0 < start == requests.cached[r, i]):
-            part[P.ROWS] += 1  # it decodes, or all but its last token is in the cache: as a step of decoding
+        if need == 1 and (state.made[r, i] > 0 or (as_decoding and 0 < start == requests.cached[r, i])):
+            part[P.ROWS] += 1  # it decodes, or all but its last token is in the cache, which costs a device as much
             part[P.CONTEXT] += context
         else:
             part[P.PREFILL] += tokens
@@ -276,4 +276,4 @@ def form_pass(requests, state, r, rules, times, part, entry):
     ):
         _enters(requests, state, r, rules, part, only)
     n[P.PEAK] = max(n[P.PEAK], rules.blocks - n[P.FREE])
-    return _count_pass(requests, state, r, times, part)
+    return _count_pass(requests, state, r, rules, times, part)

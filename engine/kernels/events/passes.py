@@ -46,6 +46,7 @@ class Rules(NamedTuple):
     swap_s: float  # a block's seconds between a device and the host
     balance_timeout: int  # passes that ranks with prompts wait for those without; 0: none
     overlap: float = 1.0  # of a late pass: share of the one before it that is still to run when it is formed
+    decodes: bool = False  # prompts come with their keys and values: their last token is a step of decoding
     ranks: int = 1  # attention ranks of the engine, those without requests too
 
 

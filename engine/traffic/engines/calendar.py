@@ -270,7 +270,7 @@ def serve(
     numbers, classes = classes_of(scheduler, load, requests, seed, priority)
     asked = requests_of(arrive, prompt, made, hit, think, classes)
     groups = min(GROUPS, requests)
-    sizes = {"groups": groups, "classes": len(numbers), "log_rows": LOG_ROWS}
+    sizes: dict[str, Any] = {"groups": groups, "classes": len(numbers), "log_rows": LOG_ROWS}
     ran = run_passes(times, scheduler, asked, clients, seed=seed, **sizes)
     return report_of(load, asked, limits or {}, ran, scheduler.replicas, numbers)
 

@@ -56,6 +56,7 @@ def run_passes(
     groups: int = 1,
     classes: int = 1,
     log_rows: int = 0,
+    decodes: bool = False,
 ) -> PassRun:
     """Run requests through a serving engine, dealt to its replicas in turn; ``asked`` receives their instants.
 
@@ -71,6 +72,8 @@ def run_passes(
         first.
     log_rows
         Passes whose log is kept, of each replica.
+    decodes
+        Prompts come with their keys and values, so that the last token of each is a step of decoding.
 
     TrafficError where blocks are swapped without a link, or more than the host's memory takes, or where a preempted
     sequence is more than a pass takes whole.
@@ -85,6 +88,7 @@ def run_passes(
     for r in range(count):
         part = asked if count == 1 else Requests(*(np.ascontiguousarray(values[r::count]) for values in asked))
         rules = rules_of(scheduler, blocks, -1 if places is None else len(range(r, places, count)))
+        rules = rules._replace(decodes=decodes)
         requests, flight = part.arrive.size, len(range(r, clients, count))
         rows = _dealt(part, ranks := min(scheduler.ranks, flight or requests))
         key, log = stream_key(seed, _GUESS_STREAM, r), np.empty((log_rows, len(PASS)))

@@ -8,7 +8,7 @@ import heapq
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -184,7 +184,7 @@ def _through(
 ) -> tuple[Requests, PassRun, tuple[float, float]]:
     """Given arrivals through both pools: the requests with their instants, what passes left, each pool's work [s]."""
     groups, count = min(GROUPS, arrive.size), arrive.size
-    sizes = {"groups": groups, "classes": int(classes.max()) + 1, "log_rows": LOG_ROWS}
+    sizes: dict[str, Any] = {"groups": groups, "classes": int(classes.max()) + 1, "log_rows": LOG_ROWS}
     first_pool = requests_of(arrive.copy(), prompt, np.ones(count, np.int64), hit, priority=classes)
     prefills = run_passes(prefill.times, prefill.rules, first_pool, seed=seed, **sizes)
     asked = requests_of(arrive, prompt, made, hit, priority=classes)
@@ -197,7 +197,7 @@ def _through(
     order = np.argsort(reached, kind="stable")
     rows = longer[order]
     second = requests_of(reached[order], prompt[rows] + 1, made[rows] - 1, prompt[rows].copy(), priority=classes[rows])
-    decodes = run_passes(decode.times, decode.rules, second, seed=seed, **sizes)
+    decodes = run_passes(decode.times, decode.rules, second, seed=seed, decodes=True, **sizes)
     asked.finish[rows] = second.finish
     for row, gap in zip(rows, second.first - asked.first[rows], strict=True):
         group, at = row * groups // count + groups * classes[row], gap_bin(gap)

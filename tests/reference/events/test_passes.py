@@ -38,6 +38,7 @@ CASES = {
         replace(ENGINE, max_seqs=5, prefix_hit=0.3),
         ClosedLoop(24, think_s=0.05, exponential=True),
     ),
+    "whole prompts found": (replace(ENGINE, prefix_hit=1.0, max_seqs=5), Gamma(20.0, cv=1.5)),
     "several passes a decision": (replace(ENGINE, prefill_first=True, steps=4, kv_blocks=150), ClosedLoop(24)),
     "arrivals, several passes a decision": (replace(ENGINE, steps=4), Gamma(5.0, cv=1.5)),
     "arrivals": (replace(ENGINE, kv_blocks=300), Gamma(20.0, cv=1.5)),
