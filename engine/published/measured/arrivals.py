@@ -85,10 +85,11 @@ def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenar
     tokens = names["tokens"].get(workload) or _stated(cells)
     if not tokens or workload not in zoo.ids():
         raise ScenarioError(f"model is {cells['model'][:40]!r}: the tokens of its requests are not known")
-    system = system_of(cells, "accelerator", catalog)
+    system = system_of(cells, "accelerator" if cells["accelerator"] else "cpu", catalog)
     fitting = list(_replicas(cells, system, workload, {"cv_inputs": names["cv_inputs"]} | tokens, catalog, zoo))
     if not fitting:
-        raise ScenarioError(f"n_accel is {cells['n_accel']}: no replica of {workload} fits so many")
+        column = "n_accel" if cells["accelerator"] else "n_cpu"
+        raise ScenarioError(f"{column} is {cells[column]}: no replica of {workload} fits so many")
 
     def slowest(run: tuple[Scenario, ReplicaLoad]) -> float:
         return _slowest(run[0].model_dump_json(), run[1], catalog)
@@ -102,7 +103,7 @@ def _replicas(
     """Replicas that a row's network fits in, of the fewest devices first, and what arrives at each."""
     names = terms()["under_rate"]
     boards = (parts for word, parts in names["boards"].items() if word in cells["accelerator"].lower().split())
-    count = int(amount(cells, "n_accel")) * next(boards, 1)
+    count = int(amount(cells, "n_accel" if cells["accelerator"] else "n_cpu")) * next(boards, 1)
     group = catalog.system(system).devices[0]
     part = catalog.device(group.device)
     entry = next(entry for entry in names["engines"] if _runs(entry, cells["software"].lower(), workload))
@@ -113,9 +114,10 @@ def _replicas(
     )
     limits = tuple(1e-3 * limit for limit in names["limits"].get(workload, {}).get(cells["scenario"].lower(), ()))
     doubt = names["doubt"]["measured" if part.gpu is not None and part.gpu.generation in fitted() else "other"]
+    streams = 1 if part.cpu is None else names["numa"].get(system, 1)
     for devices in (d for d in _DEVICES if d <= count and d in (group.counts or (group.count,))):
         layout = {"devices": devices} | ({"scheme": "tensor"} if devices > 1 else {})
-        base = default_scenario(system, workload, catalog, zoo, **layout)
+        base = default_scenario(system, workload, catalog, zoo, streams=streams, **layout)
         replica = apply(base.with_(batch=1), "precision", _format(cells["weights"], part))
         if names["kv_format"] in part.peak:
             replica = apply(replica, "kv_format", names["kv_format"])
@@ -123,7 +125,7 @@ def _replicas(
         room = cache_room(replica, max(SHARED[2], inputs.high + outputs.high), names["memory"], catalog)
         if room is not None and room < _FEWEST * (inputs.mean + outputs.mean):
             continue
-        replicas = max(1, int(count * amount(cells, "nodes", 1.0)) // devices)
+        replicas = max(1, int(count * amount(cells, "nodes", 1.0)) // devices) * streams
         per_s = amount(cells, "target_qps" if cells["target_qps"] else "scheduled_sps") / replicas
         with_cache = replace(scheduler, kv_blocks=None if room is None else room // scheduler.block)
         cv = replicas**-0.5 if entry.get("in_turn", True) else 1.0
@@ -147,7 +149,8 @@ def _format(weights: str, part: Device) -> str:
     """A row's format of weights; where none is stated the narrowest that a part computes in, as all state that do."""
     if weights.lower() in ("", "unset"):
         return "fp4" if "fp4" in part.peak else "fp8"
-    return format_of(weights, part)
+    format = format_of(weights, part)
+    return format if part.cpu is None else terms()["under_rate"]["at_cpu"].get(format, format)
 
 
 def predicted_at(scenario: Scenario, load: ReplicaLoad, catalog: Catalog) -> dict[str, float]:

@@ -156,6 +156,23 @@ def test_a_board_of_two_parts_serves_as_two_do(tmp_path: Path):
     assert dual.predicted == parts.predicted
 
 
+@pytest.mark.usefixtures("shorter")
+def test_a_processor_serves_a_language_model_from_each_cluster_of_its_cores(tmp_path: Path):
+    row = "v5.1,llama3.1-8b,Server,,,INTEL(R) XEON(R) 6980P,2,{},PyTorch,510.6,1372.5,54.3,92.7,3.5,3.5"
+    path = tmp_path / "processor.csv"
+    header = HEADER.replace("n_accel", "n_accel,cpu,n_cpu")
+    path.write_text("\n".join((header, row.format("INT8"), row.format("INT4"), row.format("INT3"))) + "\n")
+    eight, four, none = predict(read_measured(path)).rows
+    assert [(row.reason, row.scenario.streams, row.scenario.precision) for row in (eight, four)] == [
+        ("", 3, "w8a16"),
+        ("", 3, "w4a16"),
+    ]
+    assert eight.rate.per_s == pytest.approx(3.5 / 6)
+    for name, value in eight.measured.items():
+        assert eight.predicted[name] == pytest.approx(value, rel=0.35)
+    assert "int3" in none.reason
+
+
 B200 = "NVIDIA B200-SXM-180GB,8,{nodes},fp4,TensorRT 10.11,1342.3,4762.7,99.2,134.6,{rate},{rate}"
 PLACED = (
     f"v5.1,llama3.1-405b,Server,{B200.format(nodes=1, rate=1.9)}",
