@@ -7,8 +7,9 @@ import streamlit as st
 
 from app.shared import claims, glossary, link, machine, parts, specs
 from app.shared import formats as fmt
+from app.shared.boundary import callback
 from app.shared.widgets import pickers
-from app.shared.widgets.choices import choose, text_input
+from app.shared.widgets.choices import choose, remember, stray, text_input
 from app.views.catalog import texts
 from app.views.catalog.upload import open_entry, own_network, systems
 from engine.devices import family as family_of
@@ -33,7 +34,7 @@ def _of(section: str, entry: Any) -> str:
     if section == "devices":
         return family_of(entry.kind).label
     if section == "workloads":
-        return str(entry.family).replace("-", " ")
+        return pickers.KINDS.get(entry.family, entry.family)
     return section.removesuffix("s")
 
 
@@ -55,14 +56,20 @@ def pick() -> tuple[str, str | None]:
             "Name": [entries[id].name for id in result],
             "Kind": [_of(section, entries[id]) for id in result],
         }
-        event = parts.table(
-            frame,
-            {"Name": st.column_config.TextColumn(width=_NAME)},
-            tall=560,
-            select="rerun",
-            key=f"v.catalog.{section}{query and f'.{query}'}",  # a row picked in another list is none of this
+
+        def read(text: str) -> tuple[str, str | None]:
+            return (text, None) if text in entries else (result[0], stray("Entry", ids, text))
+
+        id, commit = remember("entry", result[0], read, of=section)
+        key = f"v.catalog.{section}{query and f'.{query}'}"  # a row picked in another list is none of this
+
+        def select() -> None:
+            commit(parts.selected_row(st.session_state[key], result) or result[0])
+
+        parts.table(
+            frame, {"Name": st.column_config.TextColumn(width=_NAME)}, tall=560, select=callback(select), key=key
         )
-    return section, parts.selected_row(event, result) or result[0]
+    return section, id if id in result else result[0]
 
 
 def _matching(entries: dict[str, Any], query: str) -> list[str]:
@@ -128,10 +135,12 @@ def members(system: Any) -> None:
         rows.append((catalog.link(u.link), 1, f"link between {glossary.BETWEEN[u.role]}{way}"))
     if system.nic:
         rows.append((catalog.nic(system.nic), 1, "NIC"))
-    parts.table([{"Part": part.name, "Count": count, "As": role} for part, count, role in rows], tall=None)
+    wide = st.column_config.TextColumn(pinned=True, width=parts.wide_enough(part.name for part, *_ in rows))
+    frame = [{"Part": part.name, "Count": count, "As": role} for part, count, role in rows]
+    parts.table(frame, {"Part": wide}, tall=None)  # of the system before it, a list would keep the widths
     for part in {part.id: part for part in (system, *(part for part, *_ in rows))}.values():
         if numbers := specs.quantities(part):
-            label = texts.NUMBERS.format(name=fmt.plain(part.name), count=len(numbers))
+            label = f"{fmt.plain(part.name)} · {fmt.counted(len(numbers), 'number')}"
             with st.expander(label, key=f"open.part.{part.id}", on_change="rerun") as expander:
                 if expander.open:
                     values(numbers)

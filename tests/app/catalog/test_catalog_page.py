@@ -66,6 +66,9 @@ def test_a_system_shows_the_numbers_of_its_parts_and_where_they_were_read():
     card = CATALOG.device("alveo-u280-dfx")
     count = len(specs.quantities(card))
     assert f"{card.name} · {count} numbers" in [box.label for box in at.expander]
+    assert not [box.label for box in at.expander if box.label.endswith(" · 1 numbers")]
+    parts = next(frame for frame in at.dataframe if "Part" in frame.value)
+    assert json.loads(parts.proto.columns)["Part"]["width"] >= _DIGIT * max(map(len, parts.value["Part"]))
     at.session_state["open.part.alveo-u280-dfx"] = True
     at.run()
     assert count in [len(frame.value) for frame in at.dataframe if "Evidence" in frame.value.columns]
@@ -90,3 +93,21 @@ def test_a_networks_list_of_layers_leaves_its_other_values_in_sight():
 def test_entries_are_listed_by_the_name_that_is_shown(section):
     names = list(opened("catalog", section=section).dataframe[0].value["Name"])
     assert names == sorted(names, key=str.casefold)
+
+
+def test_a_network_is_of_the_kind_that_its_picker_says():
+    kinds = opened("catalog", section="workloads").dataframe[0].value.set_index("Name")["Kind"]
+    assert kinds["AlexNet (Caffe)"] == "CNN"
+    assert kinds["BERT base"] == "Encoder"
+
+
+def test_an_entry_that_is_shown_travels_in_the_link_and_outlives_a_look_at_another_page():
+    at = opened("catalog", section="devices", entry="h100-sxm")
+    assert shown(at) == CATALOG.device("h100-sxm").name
+    assert not at.warning
+    at.switch_page("views/published/page.py").run()
+    at.switch_page("views/catalog/page.py").run()
+    assert shown(at) == CATALOG.device("h100-sxm").name
+    bad = opened("catalog", section="devices", entry="h100-sxn")
+    [warning] = [w.value.replace("\\", "") for w in bad.warning]
+    assert warning.startswith("Entry 'h100-sxn' of this link is not known; nearest: h100-sxm")

@@ -324,15 +324,17 @@ def test_every_entry_of_the_catalog_opens():
 
     at = opened()
     at.switch_page("views/catalog/page.py").run()
-    ids = {section: default_catalog().ids(section) for section in ("systems", "devices", "links", "nics")}
-    for section, entries in (ids | {"workloads": default_zoo().ids()}).items():
+    catalog = default_catalog()
+    specs = {"systems": catalog.system, "devices": catalog.device, "links": catalog.link, "nics": catalog.nic}
+    ids = {s: catalog.ids(s) for s in specs} | {"workloads": default_zoo().ids()}
+    for section, entries in ids.items():
         at.selectbox(key="w.section").set_value(section).run()
-        names = at.dataframe[0].value["Name"]
-        assert len(names) == len(entries)
-        for row in range(0, len(names), 4):
-            at.session_state[f"v.catalog.{section}"] = {"selection": {"rows": [row], "columns": [], "cells": []}}
+        assert len(at.dataframe[0].value["Name"]) == len(entries)
+        for id in entries[::4]:
+            at.query_params["entry"] = id
             alive(at.run())
-            assert any(m.value.startswith(f"**{plain(names[row])}**") for m in at.markdown), f"no {names[row]}"
+            name = default_zoo().workload(id).name if section == "workloads" else specs[section](id).name
+            assert any(m.value.startswith(f"**{plain(name)}**") for m in at.markdown), f"no {id}"
 
 
 def test_published_says_what_the_readme_says_and_opens_a_claim():
