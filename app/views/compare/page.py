@@ -133,7 +133,7 @@ def one_metric(columns: list[ComparedScenario], base: ComparedScenario) -> Metri
         if not tables.comparable(columns, metric):
             answer = texts.DIFFERENT_COUNTS
         elif len(points) < 2 or low <= 0:
-            answer = texts.NO_SECOND
+            answer = texts.NO_SECOND if len(columns) > 1 else metric.text(high)
         else:
             answer = f"{highest} has {fmt.times(high / low)} that of {lowest}"
             answer = texts.ALL_HAVE_SAME if high < 1.005 * low else answer

@@ -321,3 +321,10 @@ def test_the_verdict_says_who_has_the_first_token_first_and_what_is_switched_off
     at = opened("compare", c=comparison.write(Comparison((Entry(V100), Entry(DFX)), 0)))
     differs = "A: Four V100 with Megatron-LM · fused operators off · captured graph off; B: DFX appliance."
     assert any(caption.value.replace("\\", "").startswith(differs) for caption in at.caption)
+
+
+def test_one_scenario_alone_says_its_figure():
+    """Beside a single scenario stood that only one has this figure."""
+    at = opened("compare", c=comparison.write(Comparison((Entry(DFX),))))
+    latency = fmt.plain(fmt.seconds(evaluate(DFX).latency_s))
+    assert any(m.value == f"**Latency** :gray[· {latency}]" for m in at.markdown)
