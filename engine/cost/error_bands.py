@@ -149,7 +149,8 @@ def _device_band(cell_name: str, device: Device, scenario: Scenario, what_ifs: s
         sources = f"{cell['sources']} independent source{'s measured' if cell['sources'] != 1 else ' measured'}"
         return replace(none, why=f"only {sources} {words}; {MIN_SOURCES} are needed")
     if device.lineage not in cell["lineages"]:
-        return replace(none, why=f"no part of {device.lineage} was measured in {words}")
+        lineage = device.lineage[:1].upper() + device.lineage[1:]
+        return replace(none, why=f"no part of {lineage} was measured in {words}")
     outside = _outside(cell, device, scenario, what_ifs)
     return replace(
         none,

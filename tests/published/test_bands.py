@@ -185,3 +185,8 @@ def test_sweeps_put_the_band_beside_every_row() -> None:
     assert seen == {True, False}
     front = list(sweep(space).front.rows())
     assert all(row.keys() >= {"latency_low_s", "throughput_high_per_s"} for row in front)
+
+
+def test_a_generation_of_parts_has_its_name_as_written() -> None:
+    band = evaluate(_at("h100-sxm", "llama3.1-8b")).error_band
+    assert "no part of Hopper was measured" in told(band), told(band)

@@ -211,7 +211,9 @@ def document_figure(labels: Sequence[str], claims: Sequence[dict[str, Any]], uni
         says = [hover(row["id"], f"{name} {fmt.digits4(value)} {unit}") for row, value in zip(claims, xs, strict=True)]
         rivals.append((name, xs, says))
     names = [two_lines(label, f"{fmt.deviation(row['error'])}") for label, row in zip(labels, claims, strict=True)]
-    return against(names, rivals, log_axis(min(values) / 1.5, max(values) * 1.5, unit or "Ratio"), dark)
+    return against(
+        names, rivals, log_axis(min(values) / 1.5, max(values) * 1.5, f"Value ({unit})" if unit else "Ratio"), dark
+    )
 
 
 def against(

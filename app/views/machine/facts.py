@@ -113,7 +113,7 @@ def _quantity(row: specs.SpecNumber) -> str:
 def _value(text: str) -> str:
     """A value as printed, with commas, and four digits of one that was divided: `1,303,680`, `457.8 MHz`."""
     text = re.sub(r"\bus\b", "µs", text)
-    text = re.sub(r"\d+\.\d{5,}", lambda m: f"{float(m[0]):.4g}", text)
+    text = re.sub(r"\d+\.\d{4,}", lambda m: f"{float(m[0]):.4g}", text)
     return fmt.prose(re.sub(r"(?<![\w.-])\d{4,}(?![\d.])", lambda m: f"{int(m[0]):,}", text))
 
 

@@ -114,3 +114,10 @@ def test_money_of_a_decoder_is_of_output_tokens_wherever_it_stands():
         assert f"$ per million {unit}" in dict(facts.money(named(report.scenario), report))
         assert Metric.of("usd_per_million", report.unit).label == f"Cost per million {unit}"
     assert Metric.of("energy_per_unit_j", reports["dfx-1.5b"].unit).label == "Energy per output token"
+
+
+def test_a_number_that_was_multiplied_out_has_four_digits():
+    """28 cores x 64 FLOP x 2.4 GHz was a peak of 4.3008 TFLOP/s."""
+    units = facts.groups(named(PRESETS["wide-deep-int8"].scenario))["Units and rates"].set_index("Quantity")["Value"]
+    assert units["Peak FP32"] == "4.301 TFLOP/s"
+    assert units["Peak INT8"] == "17.2 TOP/s"

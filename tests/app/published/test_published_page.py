@@ -91,6 +91,7 @@ def test_a_figure_of_a_document_stands_beside_its_predictions_value_by_value() -
         for trace in chart["data"]
         if len(trace.get("x", ())) == len(ids)
     }
+    assert "Value (" in charts[-1]["layout"]["xaxis"]["title"]["text"]  # "%, log" was no quantity
     for which in ("published", "predicted"):
         assert drawn[which.capitalize()] == pytest.approx([row[which] for row in groups[name]])
 
