@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Annotated, Any, get_args
 from urllib.parse import parse_qs, urlsplit
 
-from pydantic import BaseModel, Field, StringConstraints, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, StringConstraints, ValidationError, model_validator
 
 from engine.scenario.token import ScenarioError, boundary, brief, deflate, pack, unpack
 from entries.schema import Id, Record, WorkloadId, fields_at
@@ -27,6 +27,8 @@ OpName = Annotated[str, StringConstraints(pattern=r"^[\w][\w.-]{0,80}$")]
 Printed = Annotated[str, StringConstraints(pattern=r"^[\w .,+%/µ-]{1,40}$")]
 Ways = Annotated[int | None, Field(ge=0, le=100_000)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+OnOff = Annotated[Id | None, BeforeValidator(lambda value: ("off", "on")[value] if isinstance(value, bool) else value)]
+"""What a file writes as `on` is the truth there."""
 
 
 class ChoiceRecord(Record):
@@ -40,7 +42,7 @@ class ChoiceRecord(Record):
             for key, value in data.items():
                 inner = value.items() if isinstance(value, dict) and key != "switches" else ((None, value),)
                 for part, item in inner:
-                    if isinstance(item, bool):
+                    if isinstance(item, bool) and key != "turbo":
                         where = key if part is None else f"{key}.{part}"
                         raise ValueError(f"{str(where)[:80]} is {str(item).lower()}: a number or a text is needed")
         return data
@@ -101,7 +103,7 @@ class Scenario(ChoiceRecord):
     inputs: int = Field(default=1, ge=1, le=1_048_576)
     outputs: int = Field(default=1, ge=1, le=1_048_576)
     params: dict[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,40}$")], int | Finite] = Field(default={})
-    turbo: Id | None = None  # on
+    turbo: OnOff = None  # on
     threads_per_core: Ways = None  # 1
     inter_op_threads: Ways = None  # 1
     numa: Id | None = None  # local

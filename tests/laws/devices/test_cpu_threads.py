@@ -1,11 +1,13 @@
 """Threads as people set them on a CPU: what two threads of a core gain from one another, and what they share."""
 
+import json
 from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from engine.cli.main import main
 from engine.devices.cpu import family
 from engine.devices.cpu.record import record
 from engine.devices.cpu.share import R
@@ -266,3 +268,18 @@ def test_turbo_is_on_where_nothing_is_set_and_a_part_without_a_base_clock_says_s
         evaluate(base.with_(turbo="half"))
     with pytest.raises(ScenarioError, match=r"allowed here: on, as .* has no base clock in its file$"):
         evaluate(default_scenario("arm-edge", "resnet50", turbo="off"))
+
+
+def test_turbo_of_a_file_may_be_off_without_quotes(tmp_path, capsys):
+    """`off` is false in YAML: a scenario's file and a sweep's axis were refused."""
+    (tmp_path / "s.yaml").write_text("{system: xeon-8280l, workload: resnet50, turbo: off}")
+    axes = (
+        "{scenario: {system: xeon-8280l, workload: resnet50}, axes: {turbo: [on, off]}, objectives: ['latency_s:min']}"
+    )
+    (tmp_path / "space.yaml").write_text(axes)
+    assert main(["evaluate", str(tmp_path / "s.yaml"), "--json"]) == 0
+    off = json.loads(capsys.readouterr().out)
+    assert off["scenario"]["turbo"] == "off"
+    assert off["latency_s"] > 1.1 * evaluate(decode(off["token"]).with_(turbo=None)).latency_s
+    assert main(["sweep", str(tmp_path / "space.yaml"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["refused"] == 0
