@@ -3,16 +3,16 @@
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from math import inf, log
+from math import inf
 from typing import Any
 
-from engine.choose.candidates import Row, candidates
+from engine.choose.candidates import HOST_USD, Layout, Row, candidates
 from engine.choose.question import Question, question_of
-from engine.choose.serving import Refusal, Served, offers
-from engine.choose.simulation import under_load
+from engine.choose.serving import Served
+from engine.choose.trial import Trial
 from engine.evaluate import evaluate
 from engine.resolve.check import fixed_lengths
-from engine.scenario import Scenario, ScenarioError, encode
+from engine.scenario import ScenarioError, encode
 from engine.scenario.configuration import configuration
 from engine.scenario.sentences import amount, cost_unit, usd
 from hardware_specs.catalog import Catalog, default_catalog
@@ -35,7 +35,13 @@ class Answer:
     @property
     def by(self) -> str:
         """What money is ranked by: ``usd_per_hour`` for a demand, else ``usd_per_million``."""
-        return "usd_per_hour" if self.question.qps or self.question.users else "usd_per_million"
+        return "usd_per_hour" if self.question.demands else "usd_per_million"
+
+    @property
+    def host_usd(self) -> float:
+        """A whole host, where the catalog prices none. [USD]"""
+        asked = self.question.costs.host_usd
+        return HOST_USD if asked is None else asked
 
     @property
     def cost_unit(self) -> str:
@@ -83,11 +89,11 @@ def choose(question: Any, catalog: Catalog | None = None, zoo: Zoo | None = None
     starts = list(candidates(question, catalog, zoo))  # all are looked up before the first is priced
     _check(question, zoo)
     rows, designs = [], 0
-    for start, arrangements in starts:
-        row, count = _try_system(question, start, arrangements, catalog, zoo)
+    for start, layouts in starts:
+        row, count = _try_system(question, start, layouts, catalog, zoo)
         rows.append(row)
         designs += count
-    money = "total_usd_per_hour" if question.qps or question.users else "usd_per_million"
+    money = "total_usd_per_hour" if question.demands else "usd_per_million"
     workload = zoo.workload(question.workload)
     unit = zoo.graph(question.workload).unit
     real = _order([row for row in rows if not row.what_if], money)
@@ -105,56 +111,17 @@ def _check(question: Question, zoo: Zoo) -> None:
             raise ScenarioError(f"{name} is {value:g}: that means nothing for {workload}, so leave it out")
 
 
-def _try_system(
-    question: Question, row: Row, arrangements: Sequence[Scenario], catalog: Catalog, zoo: Zoo
-) -> tuple[Row, int]:
+def _try_system(question: Question, row: Row, layouts: Sequence[Layout], catalog: Catalog, zoo: Zoo) -> tuple[Row, int]:
     """A system's row once its arrangements are tried, and how many designs were priced."""
-    result: list[Served] = []
-    refusals: list[Refusal] = []
-    count = 0
-    causal = zoo.graph(question.workload).causal
-    enough: set[str] = set()  # formats whose fewer devices serve already: more would serve no more a device
-    for start in arrangements:
-        if start.scheme == "tensor" and not causal and start.precision in enough:
-            continue
-        for offer in offers(question, start, catalog, zoo):
-            count += 1
-            if isinstance(offer, Refusal):
-                refusals.append(offer)
-            else:
-                result.append(offer)
-                enough.add(start.precision)
-    for best in sorted(result, key=lambda point: _key(point, question)):
-        report = evaluate(best.scenario, catalog, zoo)
-        if report.error_band.relative is None and question.evidence == "measured":
-            why = f"meets your limits without evidence: {report.error_band.why}"
-            refusals.append(Refusal(best.scenario, "evidence", why, 1.0))
-            continue
-        shipped = catalog is default_catalog() and zoo is default_zoo()
-        load = under_load(question, best) if best.joined is not None and shipped else None
-        if not isinstance(load, Refusal):
-            return replace(row, best=best, report=report, load=load, front=_front(result)), count
-        refusals.append(load)
-    return replace(row, refusal=min(refusals, key=_distance, default=None)), count
-
-
-def _key(point: Served, question: Question) -> tuple[float, ...]:
-    """What is least in the best arrangement of a system: money, then devices, then what a user waits for.
-
-    For a demand money counts in steps of 2%, so that nobody waits longer for a thousandth of a cent.
-    """
-    demand = question.qps is not None or question.users is not None
-    money = point.total_usd_per_hour if demand else point.usd_per_million
-    fallback = point.devices * point.instances if demand else 1.0 / point.rate_per_device
-    tail = (-point.speed, -point.rate) if demand else (-point.rate, -point.speed)
-    if money is not None and demand:
-        money = float(round(50.0 * log(max(money, 1e-30))))
-    return (fallback if money is None else money, point.devices * point.instances, *tail)
-
-
-def _distance(refusal: Refusal | None) -> tuple[int, float]:
-    """How far from serving: no evidence, then a missed limit, a memory that is short, what never ran, no trial."""
-    return (4, 0.0) if refusal is None else (("evidence", "limit", "fits", "runs").index(refusal.kind), refusal.over)
+    tried = Trial(question, catalog, zoo)
+    for layout in layouts:
+        tried.add(layout)
+    best = tried.cheapest()
+    if best is None:
+        refusal = min(tried.refusals, key=lambda r: r.distance, default=None)
+        return replace(row, refusal=refusal), tried.designs
+    report, load = evaluate(best.scenario, catalog, zoo), tried.loads.get(best)
+    return replace(row, best=best, report=report, load=load, front=_front(tried.served)), tried.designs
 
 
 def _front(offers: Sequence[Served]) -> tuple[Served, ...]:
@@ -180,7 +147,7 @@ def _order(rows: Sequence[Row], money: str) -> tuple[Row, ...]:
     without_price = sorted(
         (r for r in able if cost(r) == inf), key=lambda r: (-r.best.rate_per_device if r.best else 0.0, r.system)
     )
-    refusals = sorted((r for r in rows if r.best is None), key=lambda r: (*_distance(r.refusal), r.system))
+    refusals = sorted((r for r in rows if r.best is None), key=lambda r: (*_distance(r), r.system))
     first = ranking[0] if ranking else None
     out = [
         replace(row, rank=None if row.what_if else at, reason=_loses(row, first, money), tied=_ties(row, first, money))
@@ -189,6 +156,10 @@ def _order(rows: Sequence[Row], money: str) -> tuple[Row, ...]:
     out += [replace(row, reason=_no_price(row)) for row in without_price]
     out += [replace(row, reason=_refusal(row)) for row in refusals]
     return tuple(out)
+
+
+def _distance(row: Row) -> tuple[int, float]:
+    return row.refusal.distance if row.refusal else (4, 0.0)
 
 
 def _loses(row: Row, first: Row | None, money: str) -> str:
@@ -323,7 +294,7 @@ def _plain(row: Row) -> dict[str, Any]:
     data |= row.band.ends({name: figures[name] for name in ("latency_s", "ttft_s", "tpot_s")}) | figures
     data |= {"limits": row.report.scenario.limits.model_dump(exclude_none=True)} | row.report.further()
     data |= {"loaded_latency_s": best.loaded_latency_s, "rate_per_s": best.rate}
-    names = ("full_rate", "rate_per_device", "devices", "instances", "usd_per_hour", "total_usd_per_hour")
+    names = ("full_rate", "rate_per_device", "devices", "instances", "usd_per_hour", "total_usd_per_hour", "host_usd")
     data |= {name: getattr(best, name) for name in names}
     if row.load is not None:
         data |= {f"loaded_{name}": value for name, value in asdict(row.load).items()} | {"clients": best.clients}

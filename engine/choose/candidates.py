@@ -13,8 +13,10 @@ from engine.cost.error_bands import NO_BAND, ErrorBand
 from engine.cost.report import Report
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
+from engine.devices.common.parallel import experts_of
 from engine.resolve.bind import bind
-from engine.resolve.choices import choices, default_scenario
+from engine.resolve.check import own_values
+from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.configuration import configuration
 from engine.scenario.formats import BITS, WEIGHT_ONLY
@@ -69,8 +71,24 @@ class Row:
         return f"{self.name} (what-if)" if self.what_if else self.name
 
 
-def candidates(question: Question, catalog: Catalog, zoo: Zoo) -> Iterator[tuple[Row, tuple[Scenario, ...]]]:
-    """Every real system asked for, then the what-ifs, each with the arrangements that are tried, at batch 1.
+@dataclass(frozen=True)
+class Layout:
+    """Arrangements of as many devices of a system, at batch 1.
+
+    Attributes
+    ----------
+    starts : of every format and number of streams, experts cut over all devices or whole on their own
+    ways : what else shares the network between them: pipeline stages, and attention ranks and ranks of experts of every
+        number that divides the devices; tried in the format and the number of streams that come nearest
+    """
+
+    devices: int
+    starts: tuple[Scenario, ...]
+    ways: tuple[dict[str, int | None], ...] = ()
+
+
+def candidates(question: Question, catalog: Catalog, zoo: Zoo) -> Iterator[tuple[Row, tuple[Layout, ...]]]:
+    """Every real system asked for, then the what-ifs, each with its layouts, the fewest devices first.
 
     ScenarioError for a system or a workload that is not known.
     """
@@ -87,7 +105,7 @@ def candidates(question: Question, catalog: Catalog, zoo: Zoo) -> Iterator[tuple
 
 def _candidate(
     question: Question, id: str, overrides: Mapping[str, Any], catalog: Catalog, zoo: Zoo
-) -> tuple[Row, tuple[Scenario, ...]]:
+) -> tuple[Row, tuple[Layout, ...]]:
     try:
         base = default_scenario(id, question.workload, catalog, zoo, batch=question.batch or 1)
     except Unsupported as error:
@@ -109,35 +127,48 @@ def _candidate(
     bind(base, catalog, zoo)  # a what-if that names nothing, or can't be, is a sentence and no row
     system = catalog.system(id)
     device = catalog.device(system.devices[0].device)
-    arrangements = tuple(_arrangements(question, base, system, device, catalog, zoo))
-    reason = "" if arrangements else "it is there to cut one network in two, which the Split page answers"
-    return Row(id, system.name, family(device.kind).label, bool(overrides), reason=reason), arrangements
+    layouts = tuple(_layouts(question, base, system, device, zoo))
+    reason = "" if layouts else "it is there to cut one network in two, which the Split page answers"
+    return Row(id, system.name, family(device.kind).label, bool(overrides), reason=reason), layouts
 
 
-def _arrangements(
-    question: Question, base: Scenario, system: System, device: Device, catalog: Catalog, zoo: Zoo
-) -> Iterator[Scenario]:
-    """Fewest devices first."""
-    formats = _formats(question, device, zoo)
-    streams = sorted({1, family(device.kind).max_streams(device, base)})
-    for count, scheme in _layouts(system, base, zoo):
-        for ways, format, parallel in product(_ways(base, count, scheme, catalog, zoo), formats, streams):
+def _layouts(question: Question, base: Scenario, system: System, device: Device, zoo: Zoo) -> Iterator[Layout]:
+    fam = family(device.kind)
+    formats, streams = _formats(question, device, zoo), sorted({1, fam.max_streams(device, base)})
+    for count, scheme in _schemes(system, base, zoo):
+        ways = list(_ways(base.with_(devices=count, scheme=scheme), system, device, zoo))
+        ends = [w for w in ways if _is_end(w, count)]
+        starts = []
+        for end, format, parallel in product(ends, formats, streams):
             with suppress(ScenarioError):
-                yield base.with_(devices=count, scheme=scheme, precision=format, streams=parallel, **ways)
+                starts.append(base.with_(devices=count, scheme=scheme, precision=format, streams=parallel, **end))
+        yield Layout(count, tuple(starts), tuple(w for w in ways if w not in ends))
 
 
-def _ways(base: Scenario, count: int, scheme: str, catalog: Catalog, zoo: Zoo) -> Iterator[dict[str, int]]:
-    """How devices share a network's experts and its attention: all of them each, or whole experts and own requests."""
-    yield {}
-    if scheme == "tensor":
-        offered = choices(base.with_(devices=count, scheme=scheme), catalog, zoo).by_family
-        if count in offered.get("expert_parallel", ()):
-            yield {"expert_parallel": count}
-            if count in offered.get("attention_dp", ()):
-                yield {"expert_parallel": count, "attention_dp": count}
+def _ways(base: Scenario, system: System, device: Device, zoo: Zoo) -> Iterator[dict[str, int | None]]:
+    """Every legal way for its devices to share a network: pipeline stages, of mixtures attention ranks and experts too.
+
+    Without experts attention ranks are left out: servers give each rank the whole network then, which is an instance.
+    """
+    fam, graph = family(device.kind), zoo.graph(base.workload)
+
+    def offered(path: str, **ways: int | None) -> tuple[int | None, ...]:
+        return None, *own_values(path, fam, (device, system), graph, base.with_(**ways))[0]
+
+    for stages in offered("pipeline_parallel"):
+        experts = offered("expert_parallel", pipeline_parallel=stages)
+        ranks = offered("attention_dp", pipeline_parallel=stages) if experts_of(graph) else (None,)
+        for of_experts, of_attention in product(experts, ranks):
+            yield {"pipeline_parallel": stages, "expert_parallel": of_experts, "attention_dp": of_attention}
 
 
-def _layouts(system: System, base: Scenario, zoo: Zoo) -> Iterator[tuple[int, str]]:
+def _is_end(ways: dict[str, int | None], count: int) -> bool:
+    """Whether experts are cut over all devices or whole on as many ranks, with an attention rank for each or none."""
+    ends = ((None, None), (count, None), (count, count))
+    return ways["pipeline_parallel"] is None and (ways["expert_parallel"], ways["attention_dp"]) in ends
+
+
+def _schemes(system: System, base: Scenario, zoo: Zoo) -> Iterator[tuple[int, str]]:
     """(devices, scheme): one device, then schemes that spread a network over several."""
     group = system.devices[0]
     counts = group.counts or (group.count,)

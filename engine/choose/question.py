@@ -75,6 +75,11 @@ class Question(ChoiceRecord):
     costs: Costs = Costs()
 
     @property
+    def demands(self) -> bool:
+        """Whether it asks for so many requests a second or users, rather than for one instance used to its limits."""
+        return self.qps is not None or self.users is not None
+
+    @property
     def limits(self) -> dict[str, float | None]:
         """The limits as a scenario has them."""
         return {name: getattr(self, name) for name in ("latency_s", "ttft_s", "tpot_s", "power_w")}

@@ -6,13 +6,15 @@ The main path without its last step: a report's tables are made only for what is
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from engine.choose.question import LOAD, Question
 from engine.cost.assemble import Figures
 from engine.cost.best_plan import make_plan
 from engine.cost.columns import Alike, Sizes, in_columns
-from engine.cost.continuous import Continuous, continuous, first_alone
+from engine.cost.continuous import Continuous, first_alone, running
 from engine.cost.pieces import Design, fits_of, runs_of
+from engine.cost.power_and_price import PER_HOST, needs_hosts
 from engine.devices import family
 from engine.resolve.bound import Bound
 from engine.scenario import Scenario
@@ -38,14 +40,21 @@ class Refusal:
     sentence: str
     over: float = math.inf
 
+    @property
+    def distance(self) -> tuple[int, float]:
+        """How far from serving: no evidence, then a missed limit, a memory that is short, what never ran."""
+        return ("evidence", "limit", "fits", "runs").index(self.kind), self.over
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Served:
     """One instance of an arrangement at one batch: what it serves under load.
 
     Attributes
     ----------
-    scenario : with the question's limits and prices; its share of time busy is what the demand makes of it
+    start, batch : the arrangement with the question's limits and prices, at the batch that it serves here
+    utilisation : its share of time busy, as the demand makes it [-]
+    host_usd : what it pays for its host where other instances share that; None: as its start has it [USD]
     throughput_per_s : as the report of its scenario has it [1/s]
     usd_per_million : units of work at that share of time busy, output tokens of a decoder; None without a price [USD]
     loaded_latency_s : of 99% of requests where a limit or a demand says how they come, else of one in a busy instance
@@ -58,7 +67,9 @@ class Served:
     clients : requests in flight in each: its part of the users, else as many as its batches have places for [-]
     """
 
-    scenario: Scenario
+    start: Scenario
+    batch: int
+    utilisation: float
     throughput_per_s: float
     usd_per_million: float | None
     loaded_latency_s: float
@@ -68,6 +79,15 @@ class Served:
     devices: int
     instances: int = 1
     clients: int = 1
+    host_usd: float | None = None
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """What opens elsewhere."""
+        costs = self.start.costs.model_copy(update={"utilisation": self.utilisation})
+        if self.host_usd is not None:
+            costs = costs.model_copy(update={"host_usd": self.host_usd})
+        return self.start.with_(batch=self.batch, costs=costs)
 
     @property
     def rate_per_device(self) -> float:
@@ -84,7 +104,7 @@ class Served:
         """Of an instance; None where there is no price. [USD/h]"""
         if self.usd_per_million is None:
             return None
-        return self.usd_per_million * 3600.0e-6 * self.throughput_per_s * self.scenario.costs.utilisation
+        return self.usd_per_million * 3600.0e-6 * self.throughput_per_s * self.utilisation
 
     @property
     def total_usd_per_hour(self) -> float | None:
@@ -98,28 +118,27 @@ def offers(question: Question, start: Scenario, catalog: Catalog, zoo: Zoo) -> I
     last = 0.0
     start = start.with_(limits=question.limits)
     for batch, priced in _along(question, start, catalog, zoo):
-        scenario = start.with_(batch=batch) if batch != start.batch else start
         if isinstance(priced, InputError):
-            yield Refusal(scenario, "runs", str(priced))
+            yield Refusal(start.with_(batch=batch), "runs", str(priced))
             return
         design, times = priced
-        bound, plan = replace(design.bound, scenario=scenario), design.plan
         if times is None:
-            yield _unfit(bound)
+            yield _unfit(replace(design.bound, scenario=start.with_(batch=batch)))
             return
         if alone is None:
-            alone = times if batch == 1 else first_alone(bound)
+            alone = times if batch == 1 else first_alone(replace(design.bound, scenario=start.with_(batch=batch)))
         power = times.figure("power_w")
-        result = _under_load(question, bound, times, continuous(bound, times, alone), sum(plan.devices_used))
+        decoder = running(design.bound, batch, times, alone)
+        result = _under_load(question, start, batch, times, decoder, sum(design.plan.devices_used))
         if isinstance(result, Served) and question.power_w is not None:
             if power is None:
-                result = Refusal(scenario, "runs", "no power is known of it, so no limit on power holds")
+                result = Refusal(result.scenario, "runs", "no power is known of it, so no limit on power holds")
             elif power > question.power_w:
-                result = _miss(scenario, "power", power, question.power_w, "W")
-        if not isinstance(result, Served):
+                result = _miss(result.scenario, "power", power, question.power_w, "W")
+        if isinstance(result, Refusal):
             yield result
             return
-        yield _with_demand(question, bound, times, result, batch * scenario.streams * plan.batches)
+        yield _with_demand(question, design.bound, times, result, batch * start.streams * design.plan.batches)
         if result.rate < _WORTH * last:
             return
         last = result.rate
@@ -134,7 +153,8 @@ def _along(
 ) -> Iterator[tuple[int, Priced | InputError]]:
     """Every batch that may be worth it with its figures, or why it can't be.
 
-    The first, then all others at once; one by one on a machine that runs a program for each.
+    All at once; the first alone where a limit on power may end them there; one by one on a machine that runs a program
+    for each.
     """
 
     def read(alike: Alike) -> list[Priced]:
@@ -145,8 +165,9 @@ def _along(
     if question.users is not None:
         batches = tuple(b for b, before in zip(batches, (0, *batches), strict=False) if before < question.users)
     device = catalog.device(catalog.system(start.system).devices[0].device)
-    tail = [batches[1:]] if family(device.kind).compiled else [(batch,) for batch in batches[1:]]
-    for part in filter(None, (batches[:1], *tail)):
+    together = len(batches) if question.power_w is None else 1
+    parts = [batches[:together], batches[together:]] if family(device.kind).compiled else [(b,) for b in batches]
+    for part in filter(None, parts):
         sizes = [Sizes(batch, start.inputs, start.outputs) for batch in part]
         yield from zip(part, in_columns(start, sizes, read, catalog, zoo, lambda error: error), strict=True)
 
@@ -162,10 +183,10 @@ def _unfit(bound: Bound) -> Refusal:
 
 
 def _under_load(
-    question: Question, bound: Bound, times: Figures, decoder: Continuous | None, devices: int
+    question: Question, start: Scenario, batch: int, times: Figures, decoder: Continuous | None, devices: int
 ) -> Served | Refusal:
     """Times and rates at this batch, before a demand; a refusal where a limit is missed."""
-    scenario, share, full = bound.scenario, 1.0, times.units_per_s
+    share, full = 1.0, times.units_per_s
     if decoder is not None:
         latency, full = decoder.latency_s, decoder.throughput_per_s
         for name, value, limit in (
@@ -174,15 +195,15 @@ def _under_load(
             ("latency", max(latency, times.latency_s), question.latency_s),
         ):
             if limit is not None and value > limit:
-                return _miss(scenario, name, value, limit)
+                return _miss(start.with_(batch=batch), name, value, limit)
         share = LOAD if question.qps is not None else 1.0
     else:
-        batch, servers = scenario.batch, max(1, times.layout.replicas) * scenario.streams
+        servers = max(1, times.layout.replicas) * start.streams
         interval = times.interval_s / servers
         waits = (1.0 - 1.0 / batch) * times.interval_s if question.latency_s is not None else 0.0
         latency = times.latency_s + waits
         if question.latency_s is not None and latency > question.latency_s:
-            return _miss(scenario, "latency", latency, question.latency_s)
+            return _miss(start.with_(batch=batch), "latency", latency, question.latency_s)
         if question.users is None and (question.latency_s is not None or question.qps is not None):
             share = LOAD
             if question.latency_s is not None:
@@ -190,15 +211,15 @@ def _under_load(
                 share = min(LOAD, room / (1.0 + room))
             latency += _TAIL * interval * share / (2.0 * batch * (1.0 - share))
         if share <= 0.0:
-            return Refusal(scenario, "limit", "no load leaves room to wait inside the latency limit", 1.0)
-    return Served(
-        scenario, times.units_per_s, times.figure("usd_per_million"), latency, decoder, share * full, full, devices
-    )
+            why = "no load leaves room to wait inside the latency limit"
+            return Refusal(start.with_(batch=batch), "limit", why, 1.0)
+    usd, busy, rate = times.figure("usd_per_million"), start.costs.utilisation, times.units_per_s
+    return Served(start, batch, busy, rate, usd, latency, decoder, share * full, full, devices)
 
 
 def _with_demand(question: Question, bound: Bound, times: Figures, point: Served, under_way: int) -> Served:
     """As many instances as the demand takes, and their share of time busy; ``under_way`` requests fill one."""
-    instances, clients, busy = 1, under_way, point.scenario.costs.utilisation
+    instances, clients, busy = 1, under_way, point.utilisation
     if question.qps is not None:
         s, graph = (
             bound.scenario,
@@ -211,10 +232,21 @@ def _with_demand(question: Question, bound: Bound, times: Figures, point: Served
         instances = math.ceil(question.users / under_way)
         clients = math.ceil(question.users / instances)
         busy = question.users / (instances * under_way) * point.full_rate / point.throughput_per_s
-    busy = min(1.0, busy)
-    scenario = point.scenario.with_(costs=point.scenario.costs.model_copy(update={"utilisation": busy}))
-    usd_per_million = times.usd_per_million_at(busy)
-    return replace(point, scenario=scenario, usd_per_million=usd_per_million, instances=instances, clients=clients)
+    whole = point.start.costs.host_usd or 0.0
+    host_usd = whole * _hosts(question, bound, point.devices, instances)
+    if question.demands or host_usd < whole:
+        busy = min(1.0, busy)
+        usd = times.usd_per_million_at(busy, whole - host_usd)
+        point = replace(point, utilisation=busy, usd_per_million=usd, host_usd=host_usd)
+    return replace(point, instances=instances, clients=clients)
+
+
+def _hosts(question: Question, bound: Bound, devices: int, instances: int) -> float:
+    """Hosts that an instance pays for: as many stand in one as it has room for and a system is sold with. [-]"""
+    within = int(min(PER_HOST, max(bound.system.devices[0].counts, default=1))) // devices
+    if within < 2 or not needs_hosts(bound):
+        return 1.0
+    return math.ceil(instances / within) / instances if question.demands else 1.0 / within
 
 
 def _miss(scenario: Scenario, name: str, value: float, limit: float, unit: str = "s") -> Refusal:

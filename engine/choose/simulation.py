@@ -1,6 +1,6 @@
 """A language model's arrangement on the calendar of passes, under the load that a question means. Simulated."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 
 from engine.choose.question import Question
@@ -55,22 +55,30 @@ def _engine(token: str, scheduler: Scheduler) -> Engine:
     return engine(decode(token), scheduler, {})
 
 
+@lru_cache(maxsize=1024)
+def _figures(token: str, scheduler: Scheduler, load: ClosedLoop | Arrivals, requests: int) -> LoadFigures:
+    """What a load meets: arrangements that differ in their batch alone may have the same one."""
+    subject = _engine(token, scheduler)
+    point = subject.at(load, min(subject.requests(load), requests))
+    return LoadFigures(*(point.figure(name) or 0.0 for name in LIMITS), point.report.output_tokens_per_s)
+
+
 def under_load(question: Question, served: Served) -> LoadFigures | Refusal:
     """One instance under its load, or why it does not serve it: the limit that it misses most, at its percentile."""
     alone = served.joined
     if alone is not None and served.clients == 1 and question.qps is None:
         return LoadFigures(alone.ttft_s, alone.tpot_s, alone.latency_s)
+    requests = max(_REQUESTS, _PER_CLIENT * served.clients)
     try:
         alike = served.scenario.with_(batch=1, costs=Costs(), limits=Limits())  # what moves no pass, for the cache
-        subject, load = _engine(encode(alike), scheduler_of(served)), load_of(question, served)
-        point = subject.at(load, min(subject.requests(load), max(_REQUESTS, _PER_CLIENT * served.clients)))
+        load = _figures(encode(alike), scheduler_of(served), load_of(question, served), requests)
     except (ScenarioError, Unsupported) as error:
         return Refusal(served.scenario, "runs", str(error))
-    found = {name: point.figure(name) or 0.0 for name in LIMITS}
+    found = asdict(load)
     asked = {"ttft_s": question.ttft_s, "tpot_s": question.tpot_s, "e2e_s": question.latency_s}
     over = {name: found[name] / limit for name, limit in asked.items() if limit is not None}
     name = max(over, key=lambda name: over[name], default="")
     if not name or over[name] <= 1.0:
-        return LoadFigures(**found, rate_per_s=point.report.output_tokens_per_s)
+        return load
     sentence = f"{LABELS[name]} {amount(found[name], 's')} > {amount(found[name] / over[name], 's')}"
     return Refusal(served.scenario, "limit", sentence, over[name])

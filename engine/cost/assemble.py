@@ -138,10 +138,14 @@ class Figures:
         runs, passes = range(self.layout.runs), self.layout.where.passes
         return [float(self._parts(i)[1, :N].sum()) * self._number(passes + i) for i in runs]
 
-    def usd_per_million_at(self, utilisation: float) -> float | None:
-        """What a million units of work cost at another utilisation [-]; None without a price or a power. [USD]"""
+    def usd_per_million_at(self, utilisation: float, saved_usd: float = 0.0) -> float | None:
+        """What a million units of work cost at another utilisation [-] and a price that is less by so much [USD].
+
+        None without a price or a power. [USD]
+        """
         where, rows = self.layout.where, self.rows.copy()
         rows[where.globals + number.UTILISATION] = utilisation
+        rows[where.globals + number.PRICE] -= saved_usd
         for_points(money_figures)(rows, 1, where)
         return Figures(self.layout, rows).figure("usd_per_million")
 

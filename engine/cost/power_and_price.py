@@ -225,9 +225,15 @@ def _beside(bound: Bound, plan: Plan) -> Iterator[tuple[str, float | None, str, 
     for part in (*((host,) if host else ()), *(wire.link for wire in bound.wires)):
         if part.price is not None:
             yield part.name, part.price.si, part.price.note or part.price.where or "", part.price.basis
-    if host is None and all(device.needs_host for device in bound.devices):
+    if needs_hosts(bound):
         usd, hosts = bound.scenario.costs.host_usd, math.ceil(sum(plan.devices_used) / PER_HOST)
         yield f"{hosts} × host", None if usd is None else hosts * usd, "as set for a host", "assumed"
+
+
+def needs_hosts(bound: Bound) -> bool:
+    """Whether its devices stand in hosts that the catalog has no price of."""
+    unpriced = bound.host is None or bound.host.price is None
+    return unpriced and all(device.needs_host for device in bound.devices)
 
 
 def purchase(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, str]], list[str], list[str]]:

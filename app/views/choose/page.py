@@ -66,6 +66,8 @@ def detail(answer: Answer, row: Row) -> None:
                     busy=fmt.percent(best.scenario.costs.utilisation),
                 )
             )
+        if best.host_usd is not None and best.host_usd < answer.host_usd:
+            facts.append(texts.SHARED_HOST.format(usd=fmt.usd(best.host_usd), whole=fmt.usd(answer.host_usd)))
         facts += tables.times(answer, row)
         per_device = fmt.si(best.rate_per_device, f"{unit}/s")
         facts.append(texts.RATES.format(rate=fmt.si(best.rate, f"{unit}/s"), each=per_device))
