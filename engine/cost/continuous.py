@@ -7,7 +7,7 @@ from engine.cost.assemble import Figures, figures_of
 from engine.cost.best_plan import make_plan
 from engine.resolve.bound import Bound
 
-_MANY = 500.0  # prompts of a pass to a rank
+_GAUSSIAN = 500.0  # prompts of a pass to a rank
 
 
 @dataclass(frozen=True)
@@ -62,27 +62,27 @@ def running(bound: Bound, batch: int, times: Figures, alone: Figures) -> Continu
     hold = max(0.0, together - prefill) / after
     if (ranks := s.attention_dp or 1) > 1 and batch > 1:
         apart = max(0.0, prefill - (alone.figure("tpot_s") or 0.0))
-        hold = max(hold, apart * _most((batch - 1) / after, ranks))
+        hold = max(hold, apart * _largest((batch - 1) / after, ranks))
     tpot = step + hold
     latency = ttft + after * tpot
     return Continuous(ttft, tpot, latency, times.units_per_s * times.latency_s / latency)
 
 
-def _most(count: float, ranks: int) -> float:
+def _largest(count: float, ranks: int) -> float:
     """Expected number at the rank that has most, where so many come independently to ranks alike. [-]
 
     Where many come to each, by the bound of Gaussians.
     """
     mean = count / ranks
-    if mean > _MANY:
+    if mean > _GAUSSIAN:
         return mean + sqrt(2.0 * mean * log(ranks))
     term = below = exp(-mean)
-    most, k = 0.0, 0
+    largest, k = 0.0, 0
     while (left := 1.0 - below**ranks) > 1e-6:
-        most, k = most + left, k + 1
+        largest, k = largest + left, k + 1
         term *= mean / k
         below = min(1.0, below + term)
-    return most
+    return largest
 
 
 def first_alone(bound: Bound) -> Figures:

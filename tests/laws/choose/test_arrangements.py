@@ -10,7 +10,7 @@ from engine.choose import Question, Served, choose, simulation
 from engine.choose.candidates import HOST_USD, candidates
 from engine.choose.serving import Refusal, offers
 from engine.choose.simulation import load_of, scheduler_of, under_load
-from engine.cost.continuous import _most
+from engine.cost.continuous import _largest
 from engine.scenario import ScenarioError
 from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.engines.operating_points import engine
@@ -88,10 +88,10 @@ def test_all_attention_ranks_wait_for_the_one_that_reads_a_prompt(workload) -> N
 @each("count", [0.01, 3.0, 40.0, 5000.0, 1e9])
 def test_the_rank_with_most_prompts_has_its_share_and_no_more_than_all(count) -> None:
     for ranks in (2, 16, 64):
-        assert count / ranks <= _most(count, ranks) <= count
+        assert count / ranks <= _largest(count, ranks) <= count
     rng = np.random.default_rng(0)
     drawn = rng.poisson(count / 16, (2000, 16)).max(axis=1).mean()
-    assert _most(count, 16) == pytest.approx(drawn, rel=0.1, abs=0.02)
+    assert _largest(count, 16) == pytest.approx(drawn, rel=0.1, abs=0.02)
 
 
 def test_instances_share_a_host() -> None:
