@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import Any
 
+from engine.choose.arrangements import Arrangements
 from engine.choose.candidates import HOST_USD, Layout, Row, candidates
 from engine.choose.question import Question, question_of
 from engine.choose.serving import Served
-from engine.choose.trial import Trial
 from engine.evaluate import evaluate
 from engine.resolve.check import fixed_lengths
 from engine.scenario import ScenarioError, encode
@@ -113,7 +113,7 @@ def _check(question: Question, zoo: Zoo) -> None:
 
 def _try_system(question: Question, row: Row, layouts: Sequence[Layout], catalog: Catalog, zoo: Zoo) -> tuple[Row, int]:
     """A system's row once its arrangements are tried, and how many designs were priced."""
-    tried = Trial(question, catalog, zoo)
+    tried = Arrangements(question, catalog, zoo)
     for layout in layouts:
         tried.add(layout)
     best = tried.cheapest()

@@ -297,7 +297,7 @@ def test_a_what_if_is_told_apart() -> None:
 
 
 def test_a_what_if_that_names_nothing_is_refused_before_anything_is_priced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.choose.trial.offers", lambda *_: pytest.fail("a system was priced"))
+    monkeypatch.setattr("engine.choose.arrangements.offers", lambda *_: pytest.fail("a system was priced"))
     change = {"system": "h100-sxm", "overrides": {"devices.0.nosuch": 1}}
     with pytest.raises(ScenarioError, match="nosuch"):
         choose({"workload": "llama3.1-70b", "what_ifs": [change]})

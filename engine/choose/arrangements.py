@@ -1,4 +1,4 @@
-"""A system tried: its arrangements priced, and the cheapest found that keeps the limits under load. Estimates."""
+"""A system's arrangements, priced, and the cheapest found that keeps the limits under load. Estimates."""
 
 from math import inf, log
 
@@ -15,7 +15,7 @@ _NODE = 8  # devices of a host, up to which every way to share a network is trie
 _NEAR = 1.5  # beyond it, where plain ways of as many devices cost no more than this times the best so far
 
 
-class Trial:
+class Arrangements:
     """What one system serves: `served` and `refusals` of its arrangements, of which `designs` were priced.
 
     ``loads`` has what was simulated of those that keep the limits.
