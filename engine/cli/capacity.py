@@ -46,7 +46,8 @@ def capacity_together(
     rates = {f"{name}s": getattr(point.report, f"{name}_tokens_per_s") for name in ("input", "output")}
     lengths = {name: max(1, round(rate / point.report.requests_per_s)) for name, rate in rates.items()}
     prices = token_prices(plan, choice.with_(**lengths), point.running, prefills)
-    lines, band = [], evaluate(choice).error_band
+    running = choice.with_(batch=point.together)
+    lines, band = [], evaluate(running).error_band
     for at, row in enumerate(trials if len(trials) > 1 else ()):
         set_to = "  ".join(f"{name}={value}" for name, value in row.items() if value is not None)
         lines.append(f"{'tried' if at else 'best'}  {set_to}")
@@ -56,7 +57,7 @@ def capacity_together(
         *engine_lines,
         *report_lines(point.report),
         f"{point.tokens_per_s_per_device:,.4g} output tokens/s per device",
-        *plan_lines(plan, choice),
+        *plan_lines(plan, running),
         *(f"{name.replace('_', ' ').replace('usd', '$')}: {value:.4g}" for name, value in prices.items()),
         *notes,
     ]

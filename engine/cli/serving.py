@@ -75,8 +75,7 @@ def _refuse_idle(args: argparse.Namespace, scenario: Scenario | None, ranks: int
         (scenario is None, _OF_SCENARIO, "given passes, which are of no scenario"),
         (True, ["batch"], "a serving engine, whose passes have what runs; max-seqs is its most"),
     ):
-        if dead:
-            refuse(args, names, beside)
+        refuse(args, names, beside, dead)
 
 
 def _engine(args: argparse.Namespace) -> dict[str, Any]:
@@ -160,7 +159,7 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
             + ": the queue grows as long as the load lasts, and times are those of this run" * (load.qps > full)
         )
     if scenario is not None:
-        band = evaluate(scenario).error_band
+        band = evaluate(scenario.with_(batch=point.together)).error_band
         rates["error_band"] = asdict(band)
         lines.append(f"error band of pass times: {told(band)}")
     return point.report.as_dict() | rates | engine_data, lines
@@ -201,10 +200,8 @@ def _trace_arrivals(args: argparse.Namespace, file: RequestFile, process: Any) -
     if args.requests is not None and args.requests > file.requests:
         raise ScenarioError(f"requests is {args.requests}; the trace has {file.requests}")
     replay = file.arrivals(1.0 if args.speed is None else args.speed)
-    if replay is None:
-        refuse(args, ["speed"], "a trace without times; it multiplies its arrival rate")
-    if replay is not None:
-        refuse(args, ["qps"], "a trace that has its own arrivals; give speed")
+    refuse(args, ["speed"], "a trace without times; it multiplies its arrival rate", replay is None)
+    refuse(args, ["qps"], "a trace that has its own arrivals; give speed", replay is not None)
     return process if replay is None or args.clients is not None else replay
 
 
@@ -213,15 +210,9 @@ def simulate_loop(args: argparse.Namespace, scenario: Scenario, serving: Serving
 
     ScenarioError for what only a serving engine of a language model has.
     """
-    of_engines = {name: value for name in ("policy", "trace", "pools") if (value := getattr(args, name)) is not None}
-    for name, value in (_engine(args) | of_engines).items():
-        raise ScenarioError(
-            f"{name} is {brief(str(value))}: {scenario.workload} makes no tokens one by one, so no engine of language "
-            "models serves it"
-        )
-    for name in ("ttft", "tpot", "e2e") if args.clients is None else ("ttft", "tpot"):
-        why = "makes no tokens one by one" if name != "e2e" else "is asked at a rate: goodput is of clients"
-        refuse(args, [f"limit_{name}"], f"{scenario.workload}, which {why}")
+    of_engines = ("policy", "trace", "pools", "limit_ttft", "limit_tpot", *_engine(args))
+    refuse(args, of_engines, f"{scenario.workload}, which makes no tokens one by one: no serving engine has it")
+    refuse(args, ["limit_e2e"], "arrivals at a rate; goodput is of clients", args.clients is None)
     refuse(args, ("arrivals", "most", "speed", *OF_POOLS), f"clients {args.clients} of {scenario.workload}")
     system, sizes, _ = serving.of(scenario)
     assert not isinstance(system, DecoderServer)

@@ -89,6 +89,11 @@ class OperatingPoint:
         seconds, rows = self.report.log[:, PASS.index("duration_s")], self.report.log[:, PASS.index("decode_rows")]
         return float((seconds * rows).sum() / seconds.sum())
 
+    @property
+    def together(self) -> int:
+        """The same as a batch of whole sequences. [-]"""
+        return max(1, round(self.running))
+
     def missed(self, limits: Mapping[str, float]) -> list[str]:
         """Names of the ``limits`` that its figures are above, each at its percentile."""
         return [name for name, limit in limits.items() if (self.figure(name) or 0.0) > limit]
@@ -116,7 +121,7 @@ class Carried:
     @property
     def together(self) -> int | None:
         """Sequences of an engine that decode together there, the mean; None where no load keeps all limits. [-]"""
-        return None if self.point is None else max(1, round(self.point.running))
+        return None if self.point is None else self.point.together
 
     def demand_qps(self, peak: float) -> float:
         """Requests a second of so many clients, or of the rate itself, each as it is at this load. [1/s]"""

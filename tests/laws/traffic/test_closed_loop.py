@@ -73,4 +73,4 @@ def test_the_command_serves_every_family(capsys) -> None:
         data = json.loads(capsys.readouterr().out)
         assert data["e2e_s"]["mean"] == pytest.approx(np.clip(data["identity_s"], 0, None), rel=0.1)
     assert main(["simulate", "preset:node-dlrm", "--clients", "6", "--budget", "64"]) == 2
-    assert "budget is '64'" in capsys.readouterr().err
+    assert "budget is 64 beside" in capsys.readouterr().err

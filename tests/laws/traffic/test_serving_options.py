@@ -2,10 +2,11 @@
 
 import json
 import re
+from dataclasses import asdict
 
 import pytest
 
-from engine import default_scenario
+from engine import default_scenario, evaluate
 from engine.cli.main import main
 from engine.scenario import encode
 from tests.each import each
@@ -74,11 +75,9 @@ REFUSED = {
     "outputs is '9' beside output sizes": (LLAMA, "--qps", "2", "--output-sizes", "fixed:5", "--outputs", "9"),
     "the load lasts 5e+299 s, beyond the digits": (LLAMA, "--clients", "2", "--ramp", "1e300", "--requests", "4"),
     "batch is '8' beside a serving engine": (LLAMA, "--clients", "2", "--batch", "8"),
-    "trace is 'none.csv': dlrm-more-complex makes no tokens one by one": ("preset:node-dlrm", "--trace", "none.csv"),
-    "policy is 'vllm': dlrm-more-complex makes no tokens": ("preset:node-dlrm", "--qps", "9", "--policy", "vllm"),
-    "limit-e2e is 1 beside dlrm-more-complex, which is asked at a rate": (
-        *("preset:node-dlrm", "--qps", "9", "--limit-e2e", "1"),
-    ),
+    "trace is 'none.csv' beside dlrm-more-complex, which makes no tokens": ("preset:node-dlrm", "--trace", "none.csv"),
+    "policy is 'vllm' beside dlrm-more-complex": ("preset:node-dlrm", "--qps", "9", "--policy", "vllm"),
+    "limit-e2e is 1 beside arrivals at a rate": ("preset:node-dlrm", "--qps", "9", "--limit-e2e", "1"),
     "limit-ttft is 1 beside dlrm-more-complex, which makes no tokens one by one": (
         *("preset:node-dlrm", "--clients", "9", "--limit-ttft", "1"),
     ),
@@ -100,3 +99,14 @@ def test_a_port_that_carries_nothing_is_refused(capsys, passes) -> None:
 def test_a_rate_of_tokens_keeps_its_prefix_with_the_number(capsys) -> None:
     assert main(["evaluate", LLAMA, "--batch", "64"]) == 0
     assert re.search(r"^throughput  \d+\.\d+ k token/s$", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_the_error_band_is_of_the_sequences_that_run_together(capsys) -> None:
+    """That of one request alone, which some parts have, stood beside times of 64."""
+    served = default_scenario("a100-sxm-80gb", "llama3.1-8b", inputs=256, outputs=32)
+    alone, joined = (asdict(evaluate(served.with_(batch=batch)).error_band) for batch in (1, 48))
+    assert alone != joined
+    for clients, band in (("1", alone), ("64", joined)):
+        assert said(capsys, "simulate", encode(served), "--clients", clients)["error_band"] == band
+    limits = ("--demand", "20", "--sla", "ttft:p99=1s,tpot:p50=30ms")
+    assert said(capsys, "capacity", encode(served), *limits)["error_band"] != alone

@@ -88,7 +88,8 @@ def serving(report: Report, bar: DeltaGenerator) -> None:
     if job is not None and not running and job.curve:
         points = job.curve
         point = job.detail or point
-    band = fmt.band(report.error_band.relative)
+    served = cached.try_report(report.scenario, batch=point.together) or report
+    band = fmt.band(served.error_band.relative)
     how = texts.SIMULATED.format(requests=fmt.count(point.report.requests), band=band)
     if load.scheduler.max_seqs == 1 and (why := in_turn(report.scenario)):
         how += texts.IN_TURN.format(why=why)
