@@ -18,11 +18,10 @@ from app.shared.legible import flips
 from app.shared.report_tables import Files
 from engine.cost.error_bands import ErrorBand, told
 from engine.cost.report import Report
-from engine.devices.common.contract import Unsupported
 from engine.kernels.sources import engine_version
 from engine.published.nearest import nearest
 from engine.resolve.presets import PRESETS
-from engine.scenario import TOKEN_LIMIT, Scenario, decode, encode
+from engine.scenario import TOKEN_LIMIT, Scenario, decode
 from engine.scenario.configuration import configuration
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
@@ -257,10 +256,7 @@ def tall(frame: pd.DataFrame, max_rows: int = 10) -> int:
 
 def report_now() -> Report | None:
     """Report of the session's scenario, None where its pair can't run: the bar then says so."""
-    try:
-        return cached.report(encode(link.current()))
-    except Unsupported:
-        return None
+    return cached.try_report(link.current())
 
 
 def baseline_report() -> tuple[str, Report] | None:

@@ -53,7 +53,7 @@ def breakdown(parts: dict[str, float], relative_band: float | None, per: str, da
     wide, band = relative_band or 0.0, fmt.band(relative_band)
     ends = (scale(total * wide / (1 + wide)), scale(total * wide)) if relative_band is not None else None
     says = hover("Total", f"{fmt.seconds(total)} {band}")
-    labels.append(f"Total  <b>{scale.text(total)}</b> {band}")
+    labels.append(f"Total  <b>{scale.text(total)}</b> · {band}")
     marks.append(Bar(len(marks), scale(total), NEUTRAL, says, band=ends))
     x = span(f"Time per {per} ({scale.unit})", 0, scale(total) * (1 + wide) * 1.05 or 1, grid=True)
     return rows(labels, marks, x, dark, height=300)

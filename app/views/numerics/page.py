@@ -27,15 +27,13 @@ def controls() -> tuple[str, float, str]:
     return name, target_db, format
 
 
-def curve(name: str, target_db: float, choice: FormatLoss) -> None:
+def curve(name: str, target_db: float, choice: FormatLoss, best: FormatLoss | None) -> None:
     """Error against bits."""
-    losses = points(name)
-    enough = [p for p in losses if p.sqnr_db >= target_db]
     answer = texts.NO_FORMAT.format(wanted=target_db)
-    if enough:
-        best = enough[0]
+    if best is not None:
         answer = f"{charts.label(best.format)}: {fmt.digits3(best.bits)} bits for {fmt.digits3(best.sqnr_db)} dB"
-    parts.chart("Error against bits", answer, charts.error_curve(losses, choice, target_db, parts.dark()), "error-bits")
+    fig = charts.error_curve(points(name), choice, target_db, parts.dark())
+    parts.chart("Error against bits", answer, fig, "error-bits")
 
 
 def before_after(name: str, format: str) -> None:
@@ -120,7 +118,8 @@ def show() -> None:
     parts.bar(parts.report_now(), "numerics")  # none where the pair can't run: formats don't need the scenario
     best = next((p for p in points(name) if p.sqnr_db >= target_db), None)
     st.markdown(f"{charts.answer(name, target_db, best)}.")
-    parts.beside(lambda: curve(name, target_db, in_format(name, format).point), lambda: before_after(name, format))
+    loss = in_format(name, format).point
+    parts.beside(lambda: curve(name, target_db, loss, best), lambda: before_after(name, format))
     measured_plan()
     trained.trained_here()
     st.caption(texts.CAPTION)

@@ -123,7 +123,7 @@ def _cells(row: Row, name: str) -> dict[str, Any]:
         "Row": row.number,
         "System": row.scenario.system,
         "Workload": row.scenario.workload,
-        "Format": row.scenario.precision,
+        "Format": glossary.format_label(row.scenario.precision),
         "Batch": row.scenario.batch,
         "Figure": _figure_text(name),
         "Measured": fmt.si(row.measured[name], unit),
@@ -138,7 +138,7 @@ def _group_table(rows: list[Row]) -> list[dict[str, Any]]:
         {
             "System": group["system"],
             "Network": group["family"],
-            "Format": group["precision"],
+            "Format": glossary.format_label(group["precision"]),
             "Figure": _figure_text(group["figure"]),
             "Rows": group["n"],
             "Median (%)": round(100 * group["median"], 1),

@@ -56,6 +56,7 @@ def test_a_table_is_drawn_listed_and_its_skipped_rows_counted(monkeypatch: pytes
     assert "no-such-part" in at.warning[0].value.replace("\\", "")
     table = at.dataframe[0].value
     assert list(table["Row"]) == [1, 1, 2, 3]
+    assert set(table["Format"]) == {"FP16", "FP32"}  # as every other page writes them
     assert set(table["Error band"] == "no evidence") == {True, False}
 
 

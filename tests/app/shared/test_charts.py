@@ -106,7 +106,7 @@ def test_the_waterfall_steps_from_bar_to_bar_to_its_total():
     assert bars.error_x.array[-1] == pytest.approx(0.525)
     labels = FIGURES["breakdown"](False).layout.yaxis.ticktext
     assert labels[0] == "Off-chip memory  <b>7.00</b> · 67%"
-    assert labels[-1] == "Total  <b>10.5</b> ±5%"
+    assert labels[-1] == "Total  <b>10.5</b> · ±5%"
 
 
 def test_a_total_without_band_says_no_evidence():
