@@ -214,6 +214,7 @@ def test_parts_known_by_their_cores_and_by_what_differs_are_predicted(capsys, tm
     for name in (
         "Intel(R) Xeon(R) Platinum 8490H",
         "8480+",
+        "8480",
         "Intel® Core™ i9-13900K",
         "Intel Atom x6425E",
         "Xeon Gold 6430",
