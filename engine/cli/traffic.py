@@ -42,13 +42,15 @@ def _serving_of(args: argparse.Namespace, qps: float) -> tuple[Serving, traffic.
     return Serving(**rules, stream=True), arrivals
 
 
-def _refuse_idle(args: argparse.Namespace, serving: Serving) -> None:
+def _refuse_idle(args: argparse.Namespace, serving: Serving, scenario: Scenario) -> None:
     """InputError for an option of queues that the rest of them leaves nothing to act on."""
     refuse(args, ("services",), "one copy; give arrangement pool", serving.arrangement != "pool")
     refuse(args, ("share",), "requests that are no packets; give arrangement packets", serving.arrangement != "packets")
     refuse(args, ("sizes_are",), "requests of one size; give sizes", serving.sizes is None)
     alone = serving.max_batch in (None, 1) and serving.request == "batch"
     refuse(args, ("timeout_s",), "single requests; give max-batch", alone)
+    sequences = serving.arrangement == "whole" and is_decoder(scenario)
+    refuse(args, ("batch",), "requests of a language model, each a sequence; give max-batch", sequences)
 
 
 def _demand(args: argparse.Namespace, qps: float | None) -> tuple[Any, traffic.Sizes | None, traffic.Sizes | None]:
@@ -106,18 +108,22 @@ def simulate(args: argparse.Namespace) -> Answer:
         scenario = scenario_in(args) if args.passes is None else None
         if scenario is not None and not is_decoder(scenario):
             serving, _ = _serving_of(args, 1.0)
-            _refuse_idle(args, serving)
+            _refuse_idle(args, serving, scenario)
             return simulate_loop(args, scenario, serving)
         return simulate_serving(args, scenario, demand)
     refuse(args, ("think", "think_law", "ramp", "speed", *OF_POOLS), "a queue without clients or pools")
     if args.qps is None:
         raise ScenarioError("qps or clients is needed: a rate of requests, or a closed loop of so many in flight")
     scenario, (serving, arrivals) = scenario_in(args), _serving_of(args, args.qps)
-    _refuse_idle(args, serving)
+    _refuse_idle(args, serving, scenario)
     system, sizes, outputs = serving.of(scenario)
     load: dict[str, Any] = {"sizes": sizes, "outputs": outputs, "requests": args.requests or _REQUESTS}
     report = traffic.simulate(system, arrivals, **load, most=args.most, seed=args.seed)
-    band = evaluate(scenario).error_band
+    engine, engine_lines = _engine(serving, scenario)
+    served = scenario
+    if engine and report.stable:
+        served = scenario.with_(batch=max(1, round(min(report.in_system, serving.max_seqs(scenario)))))
+    band = evaluate(served).error_band
     lines = [report.message, f"error band of service times: {told(band)}"]
     for name, metric in product(("latency", "ttft", "tpot", "passed"), ("mean", "p50", "p95", "p99")):
         if tail := getattr(report, name):
@@ -125,7 +131,6 @@ def simulate(args: argparse.Namespace) -> Answer:
             high = amount(e.high, "s") if math.isfinite(e.high) else "no upper end"
             lines.append(f"{name} {metric:4}  {amount(e.value, 's')}  ({amount(e.low, 's')} to {high})")
     lines += [f"use {percent(use):>5}  {name}" for name, use in report.use.items()]
-    engine, engine_lines = _engine(serving, scenario)
     lines += [*report.notes, *engine_lines]
     return report.as_dict() | {"error_band": asdict(band)} | engine, lines
 
@@ -147,7 +152,7 @@ def capacity(args: argparse.Namespace) -> Answer:
     serving, arrivals = _serving_of(args, demand.peak)
     if needs_engine(args, scenario):
         return capacity_together(args, scenario, serving, arrivals, demand, _site(args, scenario))
-    _refuse_idle(args, serving)
+    _refuse_idle(args, serving, scenario)
     sla, serving = traffic.Sla.parse(args.sla), replace(serving, stream=False)
     scenarios = {"this": scenario} | {target: scenario_of(target) for target in args.against}
     first, *rivals = compare(

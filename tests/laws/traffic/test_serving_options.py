@@ -75,6 +75,7 @@ REFUSED = {
     "outputs is '9' beside output sizes": (LLAMA, "--qps", "2", "--output-sizes", "fixed:5", "--outputs", "9"),
     "the load lasts 5e+299 s, beyond the digits": (LLAMA, "--clients", "2", "--ramp", "1e300", "--requests", "4"),
     "batch is '8' beside a serving engine": (LLAMA, "--clients", "2", "--batch", "8"),
+    "batch is '8' beside requests of a language model": (LLAMA, "--qps", "2", "--batch", "8"),
     "trace is 'none.csv' beside dlrm-more-complex, which makes no tokens": ("preset:node-dlrm", "--trace", "none.csv"),
     "policy is 'vllm' beside dlrm-more-complex": ("preset:node-dlrm", "--qps", "9", "--policy", "vllm"),
     "limit-e2e is 1 beside arrivals at a rate": ("preset:node-dlrm", "--qps", "9", "--limit-e2e", "1"),
@@ -108,5 +109,7 @@ def test_the_error_band_is_of_the_sequences_that_run_together(capsys) -> None:
     assert alone != joined
     for clients, band in (("1", alone), ("64", joined)):
         assert said(capsys, "simulate", encode(served), "--clients", clients)["error_band"] == band
+    assert said(capsys, "simulate", encode(served), "--qps", "1", "--requests", "2000")["error_band"] == alone
+    assert said(capsys, "simulate", encode(served), "--qps", "50", "--requests", "2000")["error_band"] == joined
     limits = ("--demand", "20", "--sla", "ttft:p99=1s,tpot:p50=30ms")
     assert said(capsys, "capacity", encode(served), *limits)["error_band"] != alone
