@@ -73,14 +73,14 @@ def delta(column: ComparedScenario, base: ComparedScenario, metric: Metric) -> t
     return glossary.against(value(column, metric), value(base, metric), metric.rising, metric.unit == "s")
 
 
-def _best(columns: Sequence[ComparedScenario], metric: Metric) -> ComparedScenario | None:
-    """The column with the best value; None where they can't be ranked."""
-    pairs = [(value(c, metric), c) for c in columns]
-    ranking = [(v, c) for v, c in pairs if v is not None]
-    if len(ranking) < 2 or not comparable(columns, metric):
-        return None
-    best = (max if metric.rising else min)(ranking, key=lambda item: item[0])
-    return best[1] if min(v for v, _ in ranking) < max(v for v, _ in ranking) else None
+def _best(columns: Sequence[ComparedScenario], metric: Metric) -> tuple[int, ...]:
+    """Places of the columns with the best value, which several may share; none where all do or can't be ranked."""
+    values = {c.at: v for c in columns if (v := value(c, metric)) is not None}
+    if not values or not comparable(columns, metric):
+        return ()
+    best = (max if metric.rising else min)(values.values())
+    places = tuple(at for at, v in values.items() if fmt.ratio_text(v, best, "", "") == "same")
+    return places if len(places) < len(values) else ()
 
 
 def common_knobs(columns: Sequence[ComparedScenario]) -> list[str]:
@@ -112,7 +112,7 @@ def frame(columns: Sequence[ComparedScenario], base: ComparedScenario) -> pd.Dat
             text = scale.text(v) if scale else in_common_unit(metric, [column]).text(v)
             if metric.unit == "$" and column.report is not None and _no_price(column):
                 text = str(column.report.unpriced)
-            text = f"**{text}**" if column is best else text
+            text = f"**{text}**" if column.at in best else text
             against = delta(column, base, metric)
             cells.append(f"{text}  \n:{against[1]}[{against[0]}]" if against else text)
         rows[label] = cells
@@ -142,23 +142,25 @@ def verdict(columns: Sequence[ComparedScenario], base: ComparedScenario) -> str:
         return texts.NONE_RUNS
     if len(running) == 1:
         return texts.ALONE.format(name=_name(running[0]))
-    wins: dict[int, list[str]] = {}
+    wins: dict[tuple[int, ...], list[str]] = {}
     for key in HEADLINE:
         metric = METRICS[key]
-        best = _best(running, metric)
-        if best is None:
+        places = _best(running, metric)
+        if not places:
             continue
-        against = delta(best, base, metric)
+        best = columns[places[0]]
+        against = None if base.at in places else delta(best, base, metric)
         text = fmt.plain(in_common_unit(metric, [best]).text(value(best, metric)))
-        wins.setdefault(best.at, []).append(
+        wins.setdefault(places, []).append(
             f"{glossary.in_text(metric.label)} ({text}{f', {against[0]} than {base.letter}' if against else ''})"
         )
     if not wins:
         return texts.SAME_WORK if alike(running) else texts.DIFFERENT_SCENARIOS.format(difference=_different(running))
-    order = sorted(wins, key=lambda at: -len(wins[at]))
-    parts = [f"{_name(columns[at])} is best on {_join(wins[at])}" for at in order]
+    order = sorted(wins, key=lambda places: -len(wins[places]))
+    names = {places: _join([_name(columns[at]) for at in places]) for places in order}
+    parts = [f"{names[places]} {'are' if places[1:] else 'is'} best on {_join(wins[places])}" for places in order]
     text = "; ".join(parts) + "."
-    return f"{text} {_open(columns, base, columns[order[0]])} {_different(running)}".strip()
+    return f"{text} {_open(columns, base, columns[order[0][0]])} {_different(running)}".strip()
 
 
 def _different(running: Sequence[ComparedScenario]) -> str:

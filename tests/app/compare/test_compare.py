@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -328,3 +329,15 @@ def test_one_scenario_alone_says_its_figure():
     at = opened("compare", c=comparison.write(Comparison((Entry(DFX),))))
     latency = fmt.plain(fmt.seconds(evaluate(DFX).latency_s))
     assert any(m.value == f"**Latency** :gray[· {latency}]" for m in at.markdown)
+
+
+def test_scenarios_that_share_the_best_figure_are_named_together():
+    """Of two that cost the same beside a dearer one, the first alone was bold and "best on capital cost"."""
+    compared = columns(Entry(DFX), Entry(DFX.with_(precision="int8")), Entry(V100))
+    said = tables.verdict(compared, compared[0]).replace("\\", "")
+    cost = fmt.usd(compared[0].report.capex_usd)
+    assert re.search(
+        rf"\*\*A, [^*]+\*\* and \*\*B, [^*]+\*\* are best on [^;]*capital cost \({re.escape(cost)}\)", said
+    )
+    row = tables.frame(compared, compared[0]).loc["Capital cost (\\$ k)"]
+    assert ["**" in cell for cell in row] == [True, True, False]
