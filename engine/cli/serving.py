@@ -155,7 +155,7 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
     if file is None and not isinstance(load, ClosedLoop):
         rates["capacity_qps"] = full = tried[ratio].saturated_qps
         lines.append(
-            f"{load.qps:.4g} requests/s is {percent(load.qps / full)} of the {full:.4g} that the engine carries"
+            f"{load.qps:.4g} requests/s is {percent(load.qps / full)} of the {full:.4g} that can be served"
             + ": the queue grows as long as the load lasts, and times are those of this run" * (load.qps > full)
         )
     if scenario is not None:
