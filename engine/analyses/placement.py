@@ -5,7 +5,7 @@ that add up, by dynamic programming over tiers and positions.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import floor, inf, sqrt
 from typing import Literal
@@ -46,11 +46,12 @@ class Placement:
     link_bytes: tuple[float, ...]  # of a frame over each link, outwards
     uplink_bytes_per_s: float  # of one camera over the first link
     cameras: int | None  # that tiers and links keep up with; None: any number
-    meets_limit: bool
     watts: float | None  # of all machines at this load; None where a power is not published
     joules_per_frame: float | None
     usd_per_month: float | None  # machines and links over their years of use, and energy; None where no price is known
     error_band: ErrorBand  # of the executors' times
+    p99_s: float | None = None  # of several cameras, which queue; None where they are more than it carries
+    meets_limit: bool = True  # a frame of one camera, 99% of those of several
 
 
 def placements(network: CameraNetwork, limit_s: float | None = None, goal: Goal = "latency") -> tuple[Placement, ...]:
@@ -64,7 +65,11 @@ def placements(network: CameraNetwork, limit_s: float | None = None, goal: Goal 
         for tiers in combinations(range(len(network.tiers)), size):
             cuts = parts.best(tiers, loads)
             if cuts is not None:
-                result.append(_placement(network, tiers, price_cuts(network.bound, network.formats, cuts), limit_s))
+                place = _placement(network, tiers, price_cuts(network.bound, network.formats, cuts))
+                tail = p99_s(network, place) if network.camera.cameras > 1 else None
+                slow = place.latency_s if network.camera.cameras == 1 else tail.value if tail else inf
+                in_time = limit_s is None or slow <= limit_s
+                result.append(replace(place, p99_s=tail.value if tail else None, meets_limit=in_time))
     if not result:
         raise Unsupported(next(iter(network.refusals.values())))
     return tuple(result)
@@ -92,7 +97,7 @@ def _loads(network: CameraNetwork, parts: CutParts) -> tuple[Times, Times]:
     return [busy * network.pass_rate for busy in parts.link_busy], loads
 
 
-def _placement(network: CameraNetwork, places: Sequence[int], cut: PricedCut, limit_s: float | None) -> Placement:
+def _placement(network: CameraNetwork, places: Sequence[int], cut: PricedCut) -> Placement:
     """A way to cut with everything it asks."""
     ops, tiers, camera, cuts = network.bound.graph.phases[0].ops, network.tiers, network.camera, cut.cuts
     wires, hops = split_wires(network.bound), list(zip(cut.plan.hops, cut.figures.hop_s, strict=True))
@@ -122,7 +127,6 @@ def _placement(network: CameraNetwork, places: Sequence[int], cut: PricedCut, li
         link_bytes=sizes,
         uplink_bytes_per_s=sizes[0] * rate,
         cameras=None if limit == inf else floor(limit * (1 + 1e-12)),
-        meets_limit=limit_s is None or latency <= limit_s,
         watts=watts,
         joules_per_frame=None if watts is None else watts / camera.cameras / camera.frames_per_s,
         usd_per_month=usd,

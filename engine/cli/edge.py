@@ -7,7 +7,7 @@ from typing import Any
 from engine.analyses.camera import Camera, CameraNetwork, Cascade, Tier, row_of, tiers_of
 from engine.analyses.cuts import best_split, split_points
 from engine.analyses.edge import depth_first_of, forwarding, host_and_nic
-from engine.analyses.placement import best_of, p99_s, placements
+from engine.analyses.placement import best_of, placements
 from engine.cli.command import Answer, refuse
 from engine.cli.scenario import scenario_in, scenario_of
 from engine.cost.error_bands import told
@@ -64,12 +64,7 @@ def camera(args: argparse.Namespace) -> Answer:
         sentences = [f"least latency: {quick.name}, {amount(quick.latency_s, 's')}; most cameras: {top.name}, {count}"]
     sentences += [f"{name}: {reason}" for name, reason in network.refusals.items()]
     sentences += [f"error band, {p.name}: {told(p.error_band)}" for p in places]
-    rows = []
-    for p in places:
-        tail = p99_s(network, p) if args.cameras > 1 else None
-        ends = p.error_band.ends({"latency_s": p.latency_s})
-        rows.append(asdict(p) | ends | {"p99_s": tail.value if tail else None})
-    return rows, sentences
+    return [asdict(p) | p.error_band.ends({"latency_s": p.latency_s}) for p in places], sentences
 
 
 def _on_cameras(text: str, system: str | None) -> Scenario:

@@ -13,7 +13,7 @@ from app.views.split import charts, texts
 from engine.analyses.camera import Camera, CameraNetwork, Cascade, Tier, row_of, tiers_of
 from engine.analyses.cuts import Goal, SplitPoint, best_split, executor_names, split_points
 from engine.analyses.edge import depth_first_of, forwarding, host_and_nic, nic_of
-from engine.analyses.placement import best_of, p99_s, placements
+from engine.analyses.placement import best_of, placements
 from engine.cost.report import Report
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
@@ -156,11 +156,10 @@ def camera(scenario: Scenario) -> None:
         answer = texts.PLACES_ANSWER.format(first=quick.name, latency=fmt.seconds(quick.latency_s), most=place)
         answer += fmt.count(top.cameras) if top.cameras else texts.ANY_NUMBER
     with parts.card("Edge placement", answer, charts.placements(places, limit, parts.dark()), "places"):
-        tails = [p99_s(network, p, 5_000) for p in places] if cameras > 1 else []
         frame = {
             "Where": [p.name for p in places],
             "Cameras": ["any number" if p.cameras is None else fmt.count(p.cameras) for p in places],
-            **({"p99": [fmt.seconds(tail.value if tail else None) for tail in tails]} if tails else {}),
+            **({"p99": [fmt.seconds(p.p99_s) for p in places]} if cameras > 1 else {}),
             "Power (W)": [p.watts for p in places],
             texts.MONTH_COLUMN: [p.usd_per_month for p in places],
             "Uplink per camera (Mbit/s)": [fmt.MEGABIT(p.uplink_bytes_per_s) for p in places],

@@ -208,3 +208,11 @@ def test_the_present_cut_is_marked_above_its_bar():
     fig = valid(charts.cuts(points, best_split(points), tallest, False))
     [now] = [mark for mark in fig.layout.annotations if mark.text == "now"]
     assert now.ay > 1.02 * now.y
+
+
+def test_a_place_where_many_cameras_wait_too_long_is_not_in_time():
+    at = opened("split", "edge-camera", cameras="40", answer="0.05")
+    places = next(d.value for d in at.dataframe if "p99" in d.value).set_index("Where")
+    assert not places["In time"]["metro edge"]
+    assert places["In time"]["far edge"]
+    assert "metro edge answers first" not in said(at)

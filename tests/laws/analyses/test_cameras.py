@@ -151,3 +151,14 @@ def test_a_cascade_draws_for_its_small_network_and_the_frames_that_it_passes():
     plain, all_of_them, some = spent
     assert 0 < all_of_them - plain < plain
     assert some == pytest.approx(all_of_them - 0.75 * plain, rel=1e-6)
+
+
+def test_a_limit_holds_for_the_frames_of_all_cameras():
+    """Forty cameras waited 125 ms at the metro edge, which was in time for 50 ms: a lone frame takes 7 ms."""
+    network = replace(on_row("mobilenet-v1"), camera=Camera(5.0, 200e3, 40))
+    for place in placements(network, 0.05):
+        tail = p99_s(network, place)
+        assert place.p99_s == (tail.value if tail else None)
+        assert place.meets_limit == (tail is not None and tail.value <= 0.05)
+    late = [place for place in placements(network, 0.05) if place.latency_s <= 0.05 and not place.meets_limit]
+    assert [place.name for place in late if place.name == "metro edge"]
