@@ -115,15 +115,19 @@ class _Constant:
 def _constants(device: Device, rows: Sequence[Row], catalog: Catalog) -> list[_Constant]:
     """Constants of a part's family that are above 0 and that no row sets for itself.
 
-    A plain number without an upper limit is a count (of a tile's rows, of operators), known from a design: it stays.
+    A plain number without an upper limit is a count (of a tile's rows, of operators), known from a design: it stays, as
+    does what is on or off, or what a field of a scenario sets.
     """
     fam = family(device.kind)
     values = fam.model(device)
-    overrides = {path.removeprefix("model.") for row in rows if row.scenario for path in row.scenario.overrides}
+    fixed = {path.removeprefix("model.") for row in rows if row.scenario for path in row.scenario.overrides}
+    settings = (s for path, knob in fam.fields.items() if path != "runtime" for s in knob.settings.values())
+    fixed |= {name for setting in settings for name in setting.parameters}
     constants = []
     for p in fam.parameters:
         value = values[p.name]
-        if value <= 0.0 or p.name in overrides or (p.unit == "1" and math.isinf(p.high)):
+        plain = p.unit == "1" and (math.isinf(p.high) or (p.low == 0.0 and value == p.high))
+        if value <= 0.0 or p.name in fixed or plain:
             continue
         evidence = device.model[p.name].basis if p.name in device.model else p.basis
         spread = math.log(PRIOR.get(evidence, PRIOR["published"]))

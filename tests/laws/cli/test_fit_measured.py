@@ -53,6 +53,20 @@ def test_a_fit_finds_a_constant_that_is_off_and_says_by_how_much(turned):
     assert {name: moved[name] for name in TURNED} == pytest.approx(TURNED, rel=0.15)
 
 
+def test_a_fit_moves_no_setting(tmp_path: Path):
+    """Calls of 28 streams take turns: half as long a call, not half an interpreter, is what such rows tell."""
+    rows = ["system,workload,batch,streams,latency_us"]
+    for batch in (1, 8, 32, 64, 128, 256):
+        base = default_scenario("xeon-8280l", "wide-deep-criteo").with_(batch=batch, streams=28)
+        report = evaluate(base.with_(overrides={"model.call_time": 2.2e-4}))
+        rows.append(f"xeon-8280l,wide-deep-criteo,{batch},28,{report.latency_s * 1e6!r}")
+    catalog = default_catalog()
+    ((system, device, found),) = enough(predict(read_measured(table(tmp_path, *rows))).rows, catalog)
+    moved = {constant.name: constant.factor for constant in fit(system, device, found, catalog).constants}
+    assert moved.keys() & {"inter_op", "threads_per_core", "turbo", "shared_interpreter"} == set()
+    assert moved["call_time"] == pytest.approx(0.5, rel=0.1)
+
+
 def test_a_fit_of_what_is_predicted_already_moves_nothing(tmp_path: Path):
     catalog = default_catalog()
     ((system, device, rows),) = enough(predict(read_measured(measurements(tmp_path, {}))).rows, catalog)
