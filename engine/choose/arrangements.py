@@ -1,6 +1,8 @@
 """A system's arrangements, priced, and the cheapest found that keeps the limits under load. Estimates."""
 
+from collections.abc import Sequence
 from math import inf, log
+from typing import Any
 
 from engine.choose.candidates import Layout
 from engine.choose.question import Question
@@ -8,10 +10,12 @@ from engine.choose.serving import Refusal, Served, offers
 from engine.choose.simulation import LoadFigures, under_load
 from engine.evaluate import evaluate
 from engine.scenario import Scenario, ScenarioError
+from engine.scenario.configuration import stage_devices
 from hardware_specs.catalog import Catalog, default_catalog
 from model_zoo.catalog import Zoo, default_zoo
 
 _NODE = 8  # devices of a host, up to which every way to share a network is tried
+_SHORT = 1.25  # times the room that is needed, from which no other way makes it fit
 _NEAR = 1.5  # beyond it, where plain ways of as many devices cost no more than this times the best so far
 
 
@@ -27,6 +31,7 @@ class Arrangements:
         self._causal = zoo.graph(question.workload).causal
         self._shipped = catalog is default_catalog() and zoo is default_zoo()
         self._enough: set[str] = set()  # formats whose fewer devices serve already: more would serve no more a device
+        self._slow = set[tuple[Any, ...]]()  # devices that miss a limit at the least batch: so do several in a row
         self.designs = 0
         self.served: list[Served] = []
         self.refusals: list[Refusal] = []
@@ -39,28 +44,44 @@ class Arrangements:
             if self._causal or start.scheme != "tensor" or start.precision not in self._enough:
                 self._price(start)
         here, refusals = self.served[served:], self.refusals[refused:]
-        if not layout.ways or not (here or refusals):
-            return
-        cost = min(map(self._cost, here), default=inf)
-        if layout.devices > _NODE and self.served and cost > _NEAR * min(map(self._cost, self.served)):
+        if not layout.ways or not (here or refusals) or self._hopeless(layout.devices, here, refusals):
             return
         nearest = min(here, key=self._key).start if here else min(refusals, key=lambda r: r.distance).scenario
         plain = layout.starts[0].with_(precision=nearest.precision, streams=nearest.streams)
         for ways in layout.ways:
             self._price(plain, ways)
 
+    def _hopeless(self, devices: int, here: Sequence[Served], refusals: Sequence[Refusal]) -> bool:
+        """Whether no other way to share a network on so many devices is worth a try, by what plain ways do.
+
+        They are far short of memory, which others divide as evenly; or fewer devices carry a demand in one instance; or
+        plain ways of more devices than a host has cost far more than the best so far.
+        """
+        if not here and all(r.kind == "fits" and r.over > _SHORT for r in refusals):
+            return True
+        if self._demand and any(p.instances == 1 and p.devices < devices for p in self.served):
+            return True
+        cost, best = (min(map(self._cost, points), default=inf) for points in (here, self.served))
+        return devices > _NODE and cost > _NEAR * best
+
     def _price(self, start: Scenario, ways: dict[str, int | None] | None = None) -> None:
         try:
             start = start.with_(**ways) if ways else start
         except ScenarioError:
             return
+        stage = (start.precision, start.streams, stage_devices(start), start.expert_parallel, start.attention_dp)
+        if (start.pipeline_parallel or 1) > 1 and stage in self._slow:
+            return
+        count = len(self.served)
         for offer in offers(self._question, start, self._catalog, self._zoo):
             self.designs += 1
-            if isinstance(offer, Refusal):
-                self.refusals.append(offer)
-            else:
+            if isinstance(offer, Served):
                 self.served.append(offer)
                 self._enough.add(start.precision)
+                continue
+            self.refusals.append(offer)
+            if offer.kind == "limit" and len(self.served) == count:
+                self._slow.add(stage)
 
     def cheapest(self) -> Served | None:
         """The best that serves under load; None where none does, and `refusals` say why."""

@@ -155,9 +155,9 @@ def _ways(base: Scenario, system: System, device: Device, zoo: Zoo) -> Iterator[
     def offered(path: str, **ways: int | None) -> tuple[int | None, ...]:
         return None, *own_values(path, fam, (device, system), graph, base.with_(**ways))[0]
 
-    for stages in offered("pipeline_parallel"):
-        experts = offered("expert_parallel", pipeline_parallel=stages)
-        ranks = offered("attention_dp", pipeline_parallel=stages) if experts_of(graph) else (None,)
+    for stages in offered("pipeline_parallel") if graph.causal and base.devices > 1 else (None,):
+        names = ("expert_parallel", "attention_dp") if experts_of(graph) else ()
+        experts, ranks = (offered(name, pipeline_parallel=stages) for name in names) if names else ((None,), (None,))
         for of_experts, of_attention in product(experts, ranks):
             yield {"pipeline_parallel": stages, "expert_parallel": of_experts, "attention_dp": of_attention}
 

@@ -74,11 +74,20 @@ def _cells(row: Row, answer: Choice) -> dict[str, Any]:
         "rank": row.rank,
         "system": row.label,
         "arrangement": row.configuration,
-        "latency_s" if best is None or best.joined is None else "tpot_s": None if best is None else 1.0 / best.speed,
+        **_times(row),
         f"{answer.unit}s_per_device_per_s": getattr(best, "rate_per_device", None),
         **{label: getattr(best, name, None) for name, label in money.items()},
         "compared with the first": row.reason,
     }
+
+
+def _times(row: Row) -> dict[str, float | None]:
+    """What a user waits for, under load where it was simulated. [s]"""
+    if row.load is not None:
+        return {"ttft_p99_s": row.load.ttft_s, "tpot_p50_s": row.load.tpot_s}
+    if row.best is None:
+        return {"latency_s": None}
+    return {"latency_s" if row.best.joined is None else "tpot_s": 1.0 / row.best.speed}
 
 
 def choose(args: argparse.Namespace) -> Answer:

@@ -291,6 +291,11 @@ def serving_sweep(
     """
     begun = time.perf_counter()
     if isinstance(source, Mapping):
+        if source.get("objectives"):
+            judged = " and ".join(OBJECTIVES)
+            raise TrafficError(
+                f"objectives is {brief(source['objectives'])}; an operating point has {judged}: leave it out"
+            )
         plain = space_of(source)
         source = OperatingSpace(plain.base, plain.axes, limits=plain.limits)
     source.systems.check_paths()

@@ -1,6 +1,8 @@
 """Is every way to share a network tried, and is the answer the cheapest that the calendar lets pass?"""
 
 from itertools import product
+from math import inf
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -39,17 +41,18 @@ def priced(question: Question, format: str) -> list[Served]:
     return found
 
 
-@each("asked", [MIXTRAL, DENSE])
+@each("asked", [MIXTRAL, DENSE, DENSE | {"tpot_s": 0.08}, DENSE | {"tpot_s": 0.1, "users": 40}])
 def test_no_legal_arrangement_that_passes_is_cheaper(asked) -> None:
     """Stages and ranks between one and all were not tried: 4 of an L40S cost 80% more than in a pipeline."""
     question = Question(**asked)
     (row,) = choose(question).rows
     assert row.best is not None
+    money = attrgetter("total_usd_per_hour" if question.demands else "usd_per_million")
     by_hand = priced(question, row.best.scenario.precision)
-    cheaper = [o for o in by_hand if o.usd_per_million < row.best.usd_per_million * (1 - 1e-9)]
+    cheaper = [o for o in by_hand if money(o) < money(row.best) * (0.98 if question.demands else 1 - 1e-9)]
     assert all(isinstance(under_load(question, offer), Refusal) for offer in cheaper)
     plain = [o for o in by_hand if not o.start.pipeline_parallel and o.start.attention_dp == o.start.expert_parallel]
-    assert row.best.usd_per_million <= min(o.usd_per_million for o in plain)
+    assert money(row.best) <= 1.02 * min(map(money, plain), default=inf)
 
 
 def test_what_is_tried_is_legal_and_has_every_divisor() -> None:

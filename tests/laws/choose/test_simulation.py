@@ -1,5 +1,6 @@
 """Is a language model in Choose what the Load page's calendar of passes says of it?"""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from app.views.choose.tables import load_address
 from engine import default_scenario, encode, evaluate
 from engine.choose import choose
 from engine.choose.simulation import load_of, scheduler_of
+from engine.cli.main import main
 from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.engines.operating_points import LIMITS, engine
 from engine.traffic.engines.scheduler import POLICIES
@@ -85,3 +87,14 @@ def test_the_closed_form_of_a_running_batch_is_near_the_calendar(system: str, ba
     assert report.tpot is not None
     assert steady.tpot_s == pytest.approx(report.tpot.mean.value, rel=0.2)
     assert steady.throughput_per_s == pytest.approx(clients * 64 / report.e2e.mean.value, rel=0.2)
+
+
+def test_a_terminal_has_the_times_under_load(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its time per token was the closed form's, beside a sentence with the simulated one."""
+    argv = ["choose", "llama3.1-8b", "--inputs", "512", "--outputs", "64", "--qps", "20", "--systems", "h100-sxm"]
+    assert main(argv) == 0
+    said, *table = capsys.readouterr().out.splitlines()
+    ttft, tpot = re.findall(r"TTFT p99 (.*?), TPOT p50 (.*?)\. ", said + " ")[0]
+    assert "ttft p99" in table[1]
+    assert ttft in table[2]
+    assert tpot in table[2]

@@ -145,6 +145,13 @@ def test_what_is_no_such_space_is_refused_in_a_sentence(axes: dict, sentence: st
     assert sentence in str(refusal.value)
 
 
+def test_an_objective_that_no_point_is_judged_by_is_refused() -> None:
+    """It was passed over without a word."""
+    space = {"scenario": GPU, "axes": {"serving.clients": [1, 8]}, "objectives": "latency_s:min"}
+    with pytest.raises(TrafficError, match="objectives is 'latency_s:min'; an operating point has output_tokens"):
+        serving_sweep(space)
+
+
 def test_the_command_writes_the_front_and_every_point(tmp_path, capsys) -> None:
     file, out, table = (tmp_path / name for name in ("space.json", "front.csv", "all.csv"))
     axes = {"serving.clients": [1, 32], "serving.budget": [1024, 8192]}
