@@ -96,15 +96,15 @@ _AS_MUCH = 0.999  # times the rate from which what answers sooner is no less
 _SOONER = 0.8  # of the time up to which it is offered, and what takes longer is told
 
 
-def better_streams(bound: Bound, times: Schedule, names: Mapping[str, str]) -> str | None:
+def better_streams(bound: Bound, times: Schedule, limit: str, names: Mapping[str, str]) -> str | None:
     """A sentence where another count of streams answers more a second, or as much sooner, with what the present one
-    waits for.
+    waits for: its ``limit`` where that is none of the resources of those ``names``.
 
     Tried are the powers of two, and the shares of the most streams that leave none of a device idle.
     """
     s = bound.scenario
-    limit = bound.family.max_streams(bound.device, s)
-    counts = {2**power for power in range(limit.bit_length())} | {limit // share for share in range(1, 7)}
+    max_streams = bound.family.max_streams(bound.device, s)
+    counts = {2**power for power in range(max_streams.bit_length())} | {max_streams // share for share in range(1, 7)}
     best: Figures = times
     count = 0
     for streams in sorted(counts - {0, s.streams}, key=lambda n: abs(n - s.streams)):
@@ -122,10 +122,13 @@ def better_streams(bound: Bound, times: Schedule, names: Mapping[str, str]) -> s
         return None
     gain, sooner = best.units_per_s / times.units_per_s, best.latency_s / times.latency_s
     proposal, now = (f"{n} stream{'s' if n > 1 else ''}" for n in (count, s.streams))
-    offer = f"{proposal}: {gain:.3g}× the throughput at {sooner:.3g}× the latency"
+    rate = "the same throughput" if gain < 2.0 - _AS_MUCH else f"{gain:.3g}× the throughput"
+    offer = f"{proposal}: {rate} at {sooner:.3g}× the latency"
     extra_s = {name: times.breakdown[name] - seconds for name, seconds in best.breakdown.items()}
     slower = max(extra_s, key=lambda r: extra_s[r])
     if sooner > _SOONER:
         return f"{offer}; with {now}, cores of the device or of its host stay idle."
+    if limit not in names.values():
+        return f"{offer}; {now} wait for {limit}."
     part = extra_s[slower] / (times.latency_s - best.latency_s)
-    return f"{offer}; {min(part, 1.0):.0%} of the latency that {now} add is {names[slower]}."
+    return f"{offer}; of what {now} wait longer, {min(part, 1.0):.0%} is {names[slower]}."

@@ -123,8 +123,8 @@ class Report:
     def better(self) -> tuple[str, ...]:
         """Sentences on other counts of devices or streams that answer sooner, or more, and why."""
         bound, times = self.times.bound, self.times
-        sentences = fewer_devices(bound, times.latency_s), better_streams(bound, times, RESOURCE_NAMES)
-        return tuple(filter(None, sentences))
+        streams = better_streams(bound, times, limit_of(times)[0], RESOURCE_NAMES)
+        return tuple(filter(None, (fewer_devices(bound, times.latency_s), streams)))
 
     @cached_property
     def without_effect(self) -> tuple[str, ...]:
