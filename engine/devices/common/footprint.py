@@ -57,8 +57,14 @@ def _kind(dim: Dim) -> tuple[float, ...]:
 
 @lru_cache(maxsize=512)
 def _share(graph: Graph, phase: Phase, rows: bytes, ways: float, fused: bool) -> _Share:
-    """Share of the operators at those places of a phase, and of their like in the other phases."""
-    names = {phase.ops[i].name for i in np.frombuffer(rows, dtype=np.int64)}
+    """Share of the operators at those places of a phase, and of their like in the other phases.
+
+    What only other phases have, as what guesses, lies with the last operator.
+    """
+    places = np.frombuffer(rows, dtype=np.int64)
+    names = {phase.ops[i].name for i in places}
+    if len(phase.ops) - 1 in places:
+        names |= {op.name for run in graph.phases for op in run.ops} - {op.name for op in phase.ops}
     parameters, stored_ops = np.zeros((2, 2)), set()
     largest: dict[tuple, list[tuple[Dim, Dim]]] = {}
     for run in graph.phases:
