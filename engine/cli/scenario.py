@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from engine.resolve.draft import with_draft
 from engine.scenario import Scenario, ScenarioError, decode, make, token_in
 from engine.scenario.fields import FIELDS
 from engine.scenario.overrides import apply_all
@@ -79,6 +80,8 @@ def add_scenario(parser: argparse.ArgumentParser) -> None:
     for f in FIELDS:
         if f.flag:
             parser.add_argument(f"--{f.path.replace('_', '-')}", help=f.help)
+    guesses = "a network that guesses tokens ahead (speculative decoding), as many as params.guesses"
+    parser.add_argument("--draft", metavar="WORKLOAD", help=guesses)
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help="any setting; may repeat")
 
 
@@ -86,5 +89,7 @@ def scenario_in(args: argparse.Namespace) -> Scenario:
     """The scenario meant by the arguments of `add_scenario`."""
     scenario = scenario_of(args.scenario, args.system, args.workload, None if args.scheme else args.devices)
     flags = {f.path: getattr(args, f.path) for f in FIELDS if f.flag and f.kind != "id"}
+    if args.draft:
+        scenario = with_draft(scenario, args.draft)
     changes = [f"{path}={value}" for path, value in flags.items() if value is not None]
     return apply_all(scenario, changes + args.set)

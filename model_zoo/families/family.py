@@ -16,6 +16,10 @@ class Params:
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
 
+    def but(self, values: Mapping[str, Any]) -> "Params":
+        """The same with other values."""
+        return Params({**self._values, **values})
+
     def whole(self, key: str, low: int = 1, high: int = MAX_SIZE) -> int:
         """A whole number between `low` and `high`."""
         return _whole(key, self._values[key], low, high)

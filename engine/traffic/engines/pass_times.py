@@ -209,7 +209,8 @@ def engine_of(scenario: Scenario, scheduler: Scheduler, longest: int, requests: 
     """
     guesses = len(scheduler.acceptance)
     if guesses and guesses != len(acceptance_of(scenario)):
-        scenario = scenario.with_(params=scenario.params | {"guesses": guesses})
+        chances = {"acceptance": scheduler.acceptance[0]} | scenario.params
+        scenario = scenario.with_(params=chances | {"guesses": guesses})
     times = device_times(scenario, scheduler.budget, min(scheduler.max_seqs, requests), longest)
     base = scenario.with_(batch=1, outputs=1)
     _, plan, lone = priced(base)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from model_zoo.families.family import Params
 from model_zoo.families.transformer_decoder.attention import attention, cache_size
@@ -20,6 +21,14 @@ from model_zoo.schema import WorkloadError
 
 LAST = dim(1, "b")  # the one token a request's logits are needed for
 FIRST = View(dim(1, "b"), ONE, ONE)  # the token that begins what answers an encoder
+DRAFT = {"layers": 1, "hidden": 1, "heads": 1, "kv_heads": 0, "head_dim": 0, "ffn": 0}
+"""Sizes of a draft network and the least of each; 0: the usual one."""
+_DENSE: dict[str, Any] = {
+    **dict.fromkeys(("v_dim", "experts", "top_k", "dense_layers", "dense_ffn", "shared_ffn", "kv_rank", "q_rank"), 0),
+    **dict.fromkeys(("query_gate", "sinks", "post_norm", "head_norm"), "no"),
+    **{"mixers": "f", "feeds": "", "block": "sequential", "lm_head": "tied"},
+}
+"""What a draft network is, whatever the network beside it is."""
 QUANTISED = {
     "all": lambda op: True,
     "linear": lambda op: op.stored and op.group not in ("lm-head", "vision"),
@@ -96,8 +105,10 @@ def _guessing(shape: Shape) -> tuple[int, float]:
     guesses = p.whole("guesses", 0, 16) if p.has("guesses") else 0
     if not guesses:
         return 0, 1.0
-    if not p.whole("guess_layers", 0, 4096):
-        raise WorkloadError(f"parameter 'guesses' is {guesses}; the network has no layer that guesses (guess_layers)")
+    if not p.whole("guess_layers", 0, 4096) and not p.has("draft_layers"):
+        raise WorkloadError(
+            f"parameter 'guesses' is {guesses}; the network has no layer that guesses (guess_layers) and no draft"
+        )
     if not p.has("acceptance"):
         raise WorkloadError(f"parameter 'guesses' is {guesses}; 'acceptance' has to say how likely a guess holds")
     acceptance = p.number("acceptance", 0.0, 1.0)
@@ -117,6 +128,21 @@ def _guess(shape: Shape, view: View, *, absorb: bool) -> tuple[Op, ...]:
     return _with_head(shape, view, [*ops, *join.ops, *block.copies("-guess", 1)], LAST)
 
 
+def _draft(shape: Shape) -> Shape | None:
+    """A network of its own that guesses, dense and with its own cache; what is not said of it is as in the network."""
+    if not shape.p.has("draft_layers"):
+        return None
+    sizes = {name: shape.p.whole(f"draft_{name}", low) for name, low in DRAFT.items()}
+    return read_shape(shape.p.but(_DENSE | sizes))
+
+
+def _draft_ops(draft: Shape, *, absorb: bool) -> tuple[Op, ...]:
+    ops = _ops(draft, View(), absorb=absorb, before=(), encoder=None)
+    return tuple(
+        replace(op, name=f"draft-{op.name}", inputs=tuple(f"draft-{name}" for name in op.inputs)) for op in ops
+    )
+
+
 def _alone(ops: Iterable[Op]) -> tuple[Op, ...]:
     """Operators of one pass; what another pass has left for them is no input of this one."""
     pass_ops = tuple(ops)
@@ -127,10 +153,12 @@ def _alone(ops: Iterable[Op]) -> tuple[Op, ...]:
 def _state(shape: Shape, encoder: Encoder | None) -> Sum:
     """What a sequence keeps: caches by how far back their layers look, and states that do not grow."""
     result: dict[tuple[int, float], float] = {}
-    guessing = {list(shape.layers)[-1]: min(_guessing(shape)[0], 1)}
-    for layer, count in shape.layers.items():
-        copies = count + guessing.get(layer, 0)
-        states = [cache_size(shape, layer)] if layer.mixer in CACHED else [state(shape, layer)] if layer.mixer else []
+    guesses, draft = _guessing(shape)[0], _draft(shape)
+    guessing = {list(shape.layers)[-1]: min(guesses, 1)} if draft is None else {}
+    layers = [(shape, layer, count + guessing.get(layer, 0)) for layer, count in shape.layers.items()]
+    layers += [(draft, layer, count) for layer, count in draft.layers.items()] if draft and guesses else []
+    for of, layer, copies in layers:
+        states = [cache_size(of, layer)] if layer.mixer in CACHED else [state(of, layer)] if layer.mixer else []
         if encoder:
             states.append(dim(2.0 * encoder.heads * shape.head, "b") * encoder.seen)
         for part in states:
@@ -153,14 +181,19 @@ def _phases(shape: Shape, encoder: Encoder | None) -> tuple[tuple[Phase, ...], i
         decode = Phase("decode", step, length=Linear(1 + guesses), context=context, repeat=passes)
         if not guesses:
             return (prefill, decode), images
-        # a guess reads the tokens that the pass before it checked, the next ones the one before: 2 each in the mean
-        first, later = (_guess(shape, View(), absorb=absorb) for absorb in (False, True))
+        # a guess of a layer reads the tokens that the pass before it checked, the next ones the one before: 2 each in
+        # the mean; a draft network has read its own guesses before
+        draft = _draft(shape)
+        first, later = (
+            _guess(shape, View(), absorb=absorb) if draft is None else _draft_ops(draft, absorb=absorb)
+            for absorb in (False, True)
+        )
         often = Linear(-guesses / tokens_per_pass, 0, guesses / tokens_per_pass)
         return (
             prefill,
             Phase("guess-prefill", first, length=length, context=length, repeat=once),
             decode,
-            Phase("guess", later, length=Linear(2), context=context, repeat=often),
+            Phase("guess", later, length=Linear(2 if draft is None else 1), context=context, repeat=often),
         ), images
     if guesses:
         raise WorkloadError(f"parameter 'guesses' is {guesses}; it is modelled for networks without an encoder")
@@ -184,7 +217,7 @@ def build(params: Params) -> Graph:
     it run for the last token only. In a mixture of experts a pass reads the experts its tokens chose: no two tokens
     share one until all are in use (an upper bound, exact for one token and for many). Layers of one kind are counted
     together, one kind after the other. Where tokens are guessed ahead, a pass checks them all: (O - 1) / E passes of
-    1 + g tokens and as many times g of the guessing layer, E the mean of tokens that a pass makes.
+    1 + g tokens and as many times g of the guessing layer or the draft network, E the mean of tokens that a pass makes.
     """
     shape = read_shape(params)
     encoder = Encoder(shape) if shape.p.whole("encoder_layers", 0, 4096) else None

@@ -1,10 +1,14 @@
 """Tokens guessed ahead by a network's own layers, checked in one pass, and what a pass makes of them."""
 
+import json
+
 import pytest
 
 from engine import evaluate
+from engine.cli.main import main
 from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
+from engine.resolve.draft import with_draft
 from engine.scenario import Scenario, ScenarioError
 from model_zoo.catalog import default_zoo
 
@@ -54,8 +58,74 @@ def test_the_guessing_layer_is_held_with_a_cache_of_its_own() -> None:
     assert guessing.state_elements.at(1, 1, 1000) == pytest.approx(plain.state_elements.at(1, 1, 1000) * 62 / 61)
 
 
+DRAFT = {"draft_layers": 16, "draft_hidden": 2048, "draft_heads": 32, "draft_kv_heads": 8, "draft_ffn": 8192}
+"""Llama 3.2 1B."""
+
+
+def _drafted(guesses: int, acceptance: float, **params: float) -> Scenario:
+    base = default_scenario("h200-sxm", "llama3.1-70b", devices=2, scheme="tensor").with_(batch=4)
+    return base.with_(inputs=500, outputs=101, params={"guesses": guesses, "acceptance": acceptance} | DRAFT | params)
+
+
+@pytest.mark.parametrize("scenario", [_guessing("deepseek-r1", 1, 0.85), _drafted(3, 0.8)], ids=["layer", "draft"])
+def test_memory_holds_what_guesses(scenario: Scenario) -> None:
+    """No phase of the network itself has it, and it was left out."""
+    plain = scenario.with_(params=scenario.params | {"guesses": 0})
+    graphs = [bind(s).graph for s in (scenario, plain)]
+    more = graphs[0].parameters - graphs[1].parameters
+    row, before = (evaluate(s).memory[0].need_bytes for s in (scenario, plain))
+    assert row - before >= more / scenario.devices, "8 bits each"
+
+
+def test_a_draft_network_guesses_as_the_network_of_its_sizes_decodes() -> None:
+    """As many parameters, as much cache and time of a token as that network by itself; it reads each prompt too."""
+    draft = default_scenario("h200-sxm", "llama3.2-1b", devices=2, scheme="tensor", batch=4, inputs=500, outputs=101)
+    with_draft, plain = bind(_drafted(4, 1.0)).graph, bind(_drafted(0, 1.0)).graph
+    alone = bind(draft).graph
+    assert with_draft.parameters - plain.parameters == alone.parameters
+    assert with_draft.state_elements.at(1, 1, 900) - plain.state_elements.at(1, 1, 900) == alone.state_elements.at(
+        1, 1, 900
+    )
+    never, single = (evaluate(_drafted(g, 0.0)) for g in (4, 1))
+    guess = evaluate(draft.with_(precision=never.scenario.precision, kv_format=never.scenario.kv_format))
+    assert 3 * guess.tpot_s < never.tpot_s - single.tpot_s < 4 * guess.tpot_s, "three guesses, and their checks"
+    assert never.ttft_s - evaluate(_drafted(0, 0.0)).ttft_s == pytest.approx(guess.ttft_s, rel=0.1)
+    assert evaluate(_drafted(4, 0.9)).tpot_s < 0.5 * evaluate(_drafted(0, 0.9)).tpot_s
+
+
+def test_a_draft_network_of_half_its_sizes_says_what_is_missing() -> None:
+    scenario = _drafted(2, 0.5)
+    params = {name: value for name, value in scenario.params.items() if name != "draft_heads"}
+    with pytest.raises(ScenarioError, match="draft_heads"):
+        evaluate(scenario.with_(params=params))
+    with pytest.raises(ScenarioError, match=r"params\.draft_layers .* = 0: 1 to 1024"):
+        evaluate(_drafted(2, 0.5, draft_layers=0))
+
+
 def test_what_cannot_guess_says_so() -> None:
     with pytest.raises(ScenarioError, match="no layer that guesses"):
         evaluate(default_scenario("h200-sxm", "llama3.1-8b").with_(params={"guesses": 1, "acceptance": 0.5}))
     with pytest.raises(ScenarioError, match=r"acceptance.* 0 to 1 is allowed"):
         evaluate(_guessing("deepseek-r1", 1, 1.5))
+
+
+def test_a_workload_is_a_draft_by_its_name_if_it_has_the_vocabulary() -> None:
+    base = default_scenario("h200-sxm", "llama3.1-70b")
+    assert DRAFT.items() <= with_draft(base, "llama3.2-1b").params.items()
+    for id in ("deepseek-r1", "resnet50", "gpt2-345m"):
+        with pytest.raises(ScenarioError, match=f"draft is '{id}'; a dense decoder of Llama 3.1 70B's vocabulary"):
+            with_draft(base, id)
+    with pytest.raises(ScenarioError, match="workload 'nothing' is not in the catalog"):
+        with_draft(base, "nothing")
+
+
+def test_a_draft_pays_for_few_clients_and_not_for_many(capsys: pytest.CaptureFixture[str]) -> None:
+    """While weights are read for few tokens guesses are checked for nothing; where arithmetic binds they cost."""
+    base = "simulate --system h200-sxm --workload llama3.1-70b --devices 2 --scheme tensor --inputs 512 --outputs 64"
+    rates = {}
+    for clients in (1, 256):
+        for draft in ("", " --draft llama3.2-1b --accept 0.8,0.7,0.6"):
+            assert main(f"{base} --json --clients {clients} --requests {4 * clients}{draft}".split()) == 0
+            rates[clients, bool(draft)] = json.loads(capsys.readouterr().out)["output_tokens_per_s"]
+    assert rates[1, True] > 1.8 * rates[1, False]
+    assert rates[256, True] < rates[256, False]
