@@ -35,7 +35,7 @@ SEARCH_FROM = 100_000_000  # designs from which a search is offered instead
 EVALUATIONS = 10_000  # designs that one tries: a minute
 _REACH = 4.0  # a range begins at a quarter of the catalog's value and ends at four times it
 _REACH_CLOCK = 2.0  # a clock's at half and twice: what the same circuit may be run at
-_FIRST_STEPS = 8
+_FIRST_STEPS = 9
 _FIRST_PAIRS = 4  # systems or networks that an axis starts with
 _ON_OFF = (False, True)
 
@@ -294,8 +294,8 @@ def usual(scenario: Scenario) -> dict[str, Values]:
         span = by_path[path].first
         assert isinstance(span, AxisRange)
         steps = int(budget ** (1 / (len(ranges) - at)) + 1e-9)
-        steps = min(64, 2 ** max(0, steps.bit_length() - 1))
-        if steps >= 2:
+        steps = min(64, 2 ** max(0, steps.bit_length() - 1)) - 1  # odd: a value's own is in the middle
+        if steps > 1:
             space[path] = AxisRange(span.low, span.high, steps, span.log)
             budget //= steps
     if "batch" not in space and budget >= 2:

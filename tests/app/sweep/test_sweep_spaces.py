@@ -29,6 +29,9 @@ def test_the_first_space_of_every_preset_is_small_enough_and_every_value_is_allo
     for path, values in usual.items():
         listed = axes.values_of(values)
         assert len(listed) == len(set(listed))
+        if isinstance(values, AxisRange):
+            (now,) = (row.si for row in specs.overridable(scenario) if row.path == path)
+            assert listed[len(listed) // 2] == pytest.approx(now, rel=2e-3), "a range has the value of the scenario"
         if path.startswith("tile."):
             continue  # one knob of a tile that is still free: a space sets all of them
         if path == "devices" and scenario.scheme == "single":
