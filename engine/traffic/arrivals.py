@@ -4,7 +4,7 @@ Draws are exact for their distribution.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -22,8 +22,10 @@ _RATE_MOST = 1e12  # of a day's relative rates
 _BURST_LEAST = 1e-3  # mean gaps a burst lasts; in a shorter one hardly ever anything arrives, and switching never ends
 
 
-def _key(seed: int, replication: int) -> np.uint64:
-    return stream_key(seed, _STREAM, replication)
+def _drawn(kernel: Callable[..., None], n: int, seed: int, replication: int, *law: float) -> NDArray[np.float64]:
+    out = np.empty(n)
+    kernel(stream_key(seed, _STREAM, replication), *law, out)
+    return out
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,7 @@ class Poisson(_Process):
 
     def times(self, n: int, seed: int, replication: int) -> NDArray[np.float64]:
         """Arrival instants 0..n-1. [s]"""
-        out = np.empty(n)
-        poisson_times(_key(seed, replication), self.qps, out)
-        return out
+        return _drawn(poisson_times, n, seed, replication, self.qps)
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,7 @@ class Gamma(_Process):
 
     def times(self, n: int, seed: int, replication: int) -> NDArray[np.float64]:
         """Arrival instants 0..n-1. [s]"""
-        out = np.empty(n)
-        gamma_times(_key(seed, replication), self.qps, self.cv**-2, out)
-        return out
+        return _drawn(gamma_times, n, seed, replication, self.qps, self.cv**-2)
 
 
 @dataclass(frozen=True)
@@ -127,9 +125,7 @@ class Bursty(_Process):
 
     def times(self, n: int, seed: int, replication: int) -> NDArray[np.float64]:
         """Arrival instants 0..n-1. [s]"""
-        out = np.empty(n)
-        mmpp_times(_key(seed, replication), *self.rates, out)
-        return out
+        return _drawn(mmpp_times, n, seed, replication, *self.rates)
 
 
 @dataclass(frozen=True)
@@ -166,8 +162,7 @@ class Diurnal(_Process):
 
     def times(self, n: int, seed: int, replication: int) -> NDArray[np.float64]:
         """Arrival instants 0..n-1, by inverting the integral of the rate. [s]"""
-        unit = np.empty(n)
-        poisson_times(_key(seed, replication), 1.0, unit)
+        unit = _drawn(poisson_times, n, seed, replication, 1.0)
         knots = len(self.shape)
         step = self.period_s / knots
         rate = np.array([*self.shape, self.shape[0]]) * (self.qps * knots / sum(self.shape))

@@ -59,10 +59,7 @@ class Law:
             mid = 0.5 * (lo + hi)
             if mid in (lo, hi):
                 break
-            if self.tail(mid) > 1.0 - p:
-                lo = mid
-            else:
-                hi = mid
+            lo, hi = (mid, hi) if self.tail(mid) > 1.0 - p else (lo, mid)
         return hi
 
 
@@ -137,28 +134,24 @@ def md1(rate: float, service_s: float) -> Law:
     return Law("M/D/1", wait + service_s, wait, tail, rho)
 
 
-def _heavy_tail(wait: float, waits: float, service_s: float) -> Callable[[float], float]:
-    """Tail of wait + a constant service, the wait exponential for the share ``waits`` that has one."""
-    decay = wait / waits if waits > 0 else 0.0
-
-    def tail(t: float) -> float:
-        if t < service_s:
-            return 1.0
-        return waits * math.exp(-(t - service_s) / decay) if decay > 0 else 0.0
-
-    return tail
-
-
 def mgc(rate: float, service_s: float, servers: int, cv: float, arrivals_cv: float = 1.0) -> Law:
     """General arrivals and service, c servers: Allen and Cunneen's estimate, (ca^2 + cs^2)/2 times the M/M/c wait.
 
+    Its tail is of that wait, exponential for the share that waits at all, and a constant service.
     Rate in [1/s], service in [s].
     """
     rho = _load(rate, service_s, servers)
     factor = (positive("arrivals_cv", arrivals_cv, zero=True) ** 2 + positive("cv", cv, zero=True) ** 2) / 2.0
     c = erlang_c(rate * service_s, servers)
     wait = factor * c / (servers / service_s - rate)
-    return Law(f"G/G/{servers}", wait + service_s, wait, _heavy_tail(wait, c, service_s), rho, kind="estimate")
+    decay = wait / c if c > 0 else 0.0
+
+    def tail(t: float) -> float:
+        if t < service_s:
+            return 1.0
+        return c * math.exp(-(t - service_s) / decay) if decay > 0 else 0.0
+
+    return Law(f"G/G/{servers}", wait + service_s, wait, tail, rho, kind="estimate")
 
 
 def mdc(rate: float, service_s: float, servers: int) -> Law:

@@ -3,17 +3,13 @@
 Counts and times as given.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from engine.kernels.events.passes import Times
 from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.service import Service, TrafficError, positive, whole
-
-if TYPE_CHECKING:
-    from engine.kernels.events.passes import Times
 
 
 @dataclass(frozen=True)

@@ -64,13 +64,10 @@ def _rows(sizes: NDArray[np.int64], grid: tuple[int, ...]) -> NDArray[np.int64]:
 def launch_tables(station: Station, rows: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Hold and latency tables of a station, cut at its policy's batch and with ``rows`` columns. [s]"""
     batch = station.policy.max_batch
-    shape = (batch, rows)
     service = station.service
     assert service.latency_s is not None
-    return (
-        np.ascontiguousarray(np.broadcast_to(service.hold_s[:batch], shape)),
-        np.ascontiguousarray(np.broadcast_to(service.latency_s[:batch], shape)),
-    )
+    hold, latency = (np.broadcast_to(table[:batch], (batch, rows)) for table in (service.hold_s, service.latency_s))
+    return np.ascontiguousarray(hold), np.ascontiguousarray(latency)
 
 
 def _busy(station: Station, launches: NDArray[np.int64]) -> dict[str, float]:
@@ -96,19 +93,6 @@ def service_factors(station: Station, index: int, n: int, seed: int, replication
     return out
 
 
-def _recursion(
-    station: Station, arrive: NDArray[np.float64], rows: NDArray[np.int64], columns: int, scale: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Answers and launches of a lone station without buckets."""
-    hold, latency = launch_tables(station, columns)
-    policy, servers = station.policy, station.service.servers
-    finish = np.empty(arrive.size)
-    launches = np.zeros(hold.shape, np.int64)
-    limits = (servers, policy.max_batch, policy.timeout_s)
-    batched(arrive, rows, scale, hold, latency, *limits, launches, finish)
-    return finish, launches
-
-
 def _has_recursion(station: Station) -> bool:
     """Whether one queue, first come first served, takes in all it is sent."""
     policy = station.policy
@@ -131,7 +115,11 @@ def _recursions(
     for at, station in enumerate(chain.stations):
         if at and not bool((came[1:] >= came[:-1]).all()):
             return None
-        came, launches = _recursion(station, came + station.hop_s if station.hop_s else came, rows, columns, scales[at])
+        hold, latency = launch_tables(station, columns)
+        joined = came + station.hop_s if station.hop_s else came
+        came, launches = np.empty(arrive.size), np.zeros(hold.shape, np.int64)
+        limits = (station.service.servers, station.policy.max_batch, station.policy.timeout_s)
+        batched(joined, rows, scales[at], hold, latency, *limits, launches, came)
         events += int(launches.sum()) + arrive.size
         for name, seconds in _busy(station, launches).items():
             busy[name] = busy.get(name, 0.0) + seconds
@@ -253,8 +241,9 @@ def run(
     """Simulate ``n`` requests and measure those from ``skip`` on, to the last arrival or, where ``drained``, answer."""
     arrive = arrivals.times(n, seed, replication)
     size = sizes.draw(n, seed, SIZE_STREAM, replication)
-    want = outputs.draw(n, seed, OUTPUT_STREAM, replication) if isinstance(system, DecoderServer) else size
+    want = size
     if isinstance(system, DecoderServer):
+        want = outputs.draw(n, seed, OUTPUT_STREAM, replication)
         raw = run_decoder(system, arrive, size, want)
     else:
         raw = run_stations(system, arrive, size, seed=seed, replication=replication)

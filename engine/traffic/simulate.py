@@ -143,13 +143,13 @@ def simulate(
         length, skip = min(arrivals.instants.size, _MOST_REQUESTS), 0
         notes = (_drained(arrivals, top),)
     if isinstance(arrivals, Diurnal):
-        whole_days = _whole_days(arrivals, length - skip)
-        if whole_days is None:
-            arrivals, notes = _squeezed(arrivals, length - skip)
+        day, count = arrivals.qps * arrivals.period_s, length - skip
+        if count >= day:  # whole periods, for every hour to count alike
+            length = skip + math.ceil(math.floor(count / day) * day)
+        else:
+            arrivals, notes = _squeezed(arrivals, count)
             if arrivals.peak_qps >= top.breaks_qps:
                 return _overload(arrivals.qps, rho, top, seed, _rush(arrivals, top))
-        else:
-            length = skip + whole_days
 
     def replicate(replication: int) -> SimulatedRun:
         return run(system, arrivals, sizes, outputs, length, skip, seed, replication, drained=drained)
@@ -162,12 +162,6 @@ def simulate(
         report = _report(runs, arrivals, rho, top, replications, length, seed, once, keep_samples, notes)
         if report.tight or once or (len(runs) + replications) * length > limit:
             return report
-
-
-def _whole_days(arrivals: Diurnal, count: int) -> int | None:
-    """Arrivals of as many whole periods as ``count`` of them hold, for every hour to count alike; None: not one. [-]"""
-    day = arrivals.qps * arrivals.period_s
-    return math.ceil(math.floor(count / day) * day) if count >= day else None
 
 
 def _squeezed(arrivals: Diurnal, count: int) -> tuple[Diurnal, tuple[str, ...]]:

@@ -34,12 +34,7 @@ _MOST_TOKENS = 20_000_000_000  # tokens of all requests together
 LOG_ROWS = 200_000
 _REQUESTS_PER_CLIENT, _LEAST_REQUESTS, _OPEN_REQUESTS = 12, 64, 2000
 _CLIENTS_MOST = 1_000_000
-_SOMETIMES = (
-    "classes",
-    "swapped_blocks",
-    "peak_host_blocks",
-    "pool_busy",
-)  # figures of a report only where the scheduler asks
+_SOMETIMES = ("classes", "swapped_blocks", "peak_host_blocks", "pool_busy")  # of a report, where the scheduler asks
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from engine.kernels.events.rng import stream_key
 from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.service import TrafficError
 
+_INSTANTS = ("arrive", "first", "finish")  # of requests, that a run fills in
 _GUESS_STREAM = 6  # of the draws that decide whether a guess is right
 _KINDS = {name: kind for name, kind in Rules.__annotations__.items() if name in Scheduler.__annotations__}
 
@@ -108,11 +109,11 @@ def run_passes(
             )
         passes += run
         busy_s += busy
-        if ranks > 1:
-            _collected(rows, part)
+        for name in _INSTANTS if ranks > 1 else ():  # back from the rows of the ranks
+            getattr(part, name)[:] = getattr(rows, name).T.ravel()[:requests]
         if count > 1:
-            for values, piece in ((asked.arrive, part.arrive), (asked.first, part.first), (asked.finish, part.finish)):
-                values[r::count] = piece
+            for name in _INSTANTS:
+                getattr(asked, name)[r::count] = getattr(part, name)
     merged = np.concatenate(logs)
     order = np.argsort(merged[:, 0], kind="stable")
     room, lost, peak = count * scheduler.ranks * blocks, int(totals[PREEMPTED]), int(totals[PEAK])
@@ -147,14 +148,6 @@ def _dealt(asked: Requests, ranks: int) -> Requests:
         return Requests(*(values.reshape(1, -1) for values in asked))
     short = -asked.arrive.size % ranks
     return Requests(*(np.ascontiguousarray(np.pad(values, (0, short)).reshape(-1, ranks).T) for values in asked))
-
-
-def _collected(rows: Requests, asked: Requests) -> None:
-    """Puts the instants of dealt requests back."""
-    for grid, values in zip(
-        (rows.arrive, rows.first, rows.finish), (asked.arrive, asked.first, asked.finish), strict=True
-    ):
-        values[:] = grid.T.ravel()[: values.size]
 
 
 def requests_of(

@@ -147,15 +147,6 @@ def _read_rows(source: str | Path | TextIO) -> Iterator[tuple[int, dict[str, Any
         raise TrafficError(f"trace {name} can't be read: {reason}") from None
 
 
-def _add(times: list[Any], line: int, name: str, value: float, cell: Any) -> None:
-    """Adds a value to its column; TrafficError where times run back or there are too many rows."""
-    if name in _TIMES and times and value < times[-1]:
-        raise _broken(line, f"{name} is {brief(cell)}, before the line above; sort the trace")
-    if len(times) >= _ROWS_MOST:
-        raise TrafficError(f"trace has more than {_ROWS_MOST:,} rows; cut it")
-    times.append(value)
-
-
 def _rows(file: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Lines and their fields, of JSON lines or, where the first is none, of CSV with a header."""
     lines = iter(file)
@@ -194,14 +185,21 @@ def _broken(line: int, reason: str) -> TrafficError:
 
 
 def _read(columns: dict[str, list[Any]], line: int, row: dict[str, Any], needed: Sequence[Sequence[str]] = ()) -> None:
-    """Adds a row's fields to the columns; TrafficError where it has none of some that are ``needed``."""
+    """Adds a row's fields to the columns.
+
+    TrafficError where it has none of some that are ``needed``, times run back, or there are too many rows.
+    """
     for names in needed:
         if row.keys().isdisjoint(names):
             raise _broken(line, f"it has fields {brief(list(row), 80)}; one of {', '.join(names)} is needed")
     for column, name in {_COLUMNS[name]: name for name in row if name in _COLUMNS}.items():
-        cell, low = row[name], int(column != _PRIORITY)
+        cell, values, low = row[name], columns[column], int(column != _PRIORITY)
         value = _seconds(line, name, cell) if column == _TIME else _length(line, name, cell, low)
-        _add(columns[column], line, name, value, cell)
+        if column == _TIME and values and value < values[-1]:
+            raise _broken(line, f"{name} is {brief(cell)}, before the line above; sort the trace")
+        if len(values) >= _ROWS_MOST:
+            raise TrafficError(f"trace has more than {_ROWS_MOST:,} rows; cut it")
+        values.append(value)
     hashes = row.get(_HASHES)
     if hashes is not None:
         if not isinstance(hashes, list) or not all(type(key) is int for key in hashes):
