@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from types import MappingProxyType
+from typing import Any
 
 from engine.devices import family
 from engine.devices.common.job import Job
@@ -235,11 +236,9 @@ def chains(phase: Phase, cache: float) -> tuple[FusedChain, ...]:
         tile = _tile(group, channels_of, cache)
         if tile is None:
             continue
-        rows, channels, size, halo = tile
+        names = tuple(op.name for op in group)
         before, read, writes = _traffic(group, at, readers)
-        chain = FusedChain(
-            tuple(op.name for op in group), before, read * (1 + halo), writes, rows, channels, size, halo
-        )
+        chain = FusedChain(names, before, read * (1 + tile[-1]), writes, *tile)
         if chain.after.coef < before.coef:
             result.append(chain)
     return tuple(result)
@@ -267,17 +266,13 @@ def depth_first(phase: Phase, cache: float, pool_cycles: float = 1.0) -> Phase:
             writes=chain.writes,
             shard="elements",
         )
-        for op in group:
-            member[op.name] = whole
+        member |= dict.fromkeys(chain.ops, whole)
     return replace(phase, ops=tuple(_with_groups(phase.ops, member)))
 
 
 def _with_groups(ops: Sequence[Op], member: Mapping[str, Op]) -> list[Op]:
     """Ops with groups in place of their members, in an order in which every input comes first."""
-    last = {}
-    for i, op in enumerate(ops):
-        if op.name in member:
-            last[member[op.name].name] = i
+    last = {member[op.name].name: i for i, op in enumerate(ops) if op.name in member}
     result: list[Op] = []
     for i, op in enumerate(ops):
         whole = member.get(op.name)
@@ -306,11 +301,9 @@ def compare(
     device: Device,
     graph: Graph,
     batch: int,
-    format: str = "fp32",
-    tile: tuple[int, ...] = (),
-    streams: int = 1,
     settings: Mapping[str, float | bool] = MappingProxyType({}),
     sizes: tuple[float, float] = (1.0, 1.0),
+    **layout: Any,
 ) -> DepthFirstComparison:
     """A network's forward pass breadth first under an eager framework, and depth first. An estimate.
 
@@ -320,9 +313,9 @@ def compare(
 
     Parameters
     ----------
-    tile, streams : as a scenario's: threads of a stream, passes in flight at once. [-]
     settings : parameters and switches of the device's model that are not its own, by name.
     sizes : tokens of the pass, and the context that they attend to. [-]
+    layout : ``format`` (FP32 when left out), ``tile`` and ``streams`` as a `Job` has them.
     """
     runtime = family(device.kind).fields.get("runtime")
     if runtime is not None:
@@ -331,9 +324,7 @@ def compare(
     breadth, cache = eager(graph.phases[0], *sizes), tile_cache(device)
     pool = settings.get("pool_cycles", pool_cycles(device))
     depth, result = depth_first(breadth, cache, pool), chains(breadth, cache)
-    breadth_s, depth_s = (
-        seconds(device, graph, phase, batch, format, tile, streams, settings, sizes) for phase in (breadth, depth)
-    )
+    breadth_s, depth_s = (seconds(device, graph, phase, batch, settings, sizes, **layout) for phase in (breadth, depth))
     layers = {op.name: op.layers for op in breadth.ops}
     moved = [(layers[c.ops[0]], *c.moved_bytes(batch)) for c in result]
     wide, deep = sum(n * before for n, before, _ in moved), sum(n * after for n, _, after in moved)
@@ -350,16 +341,14 @@ def seconds(
     graph: Graph,
     phase: Phase,
     batch: int,
-    format: str = "fp32",
-    tile: tuple[int, ...] = (),
-    streams: int = 1,
     settings: Mapping[str, float | bool] = MappingProxyType({}),
     sizes: tuple[float, float] = (1.0, 1.0),
+    **layout: Any,
 ) -> float:
-    """Time of one pass with operators issued one by one and nothing fused by the library. [s]"""
+    """Time of one pass with operators issued one by one and nothing fused by the library; as in `compare`. [s]"""
     fam = family(device.kind)
-    switches = {s.name: bool(settings.get(s.name, s.default)) for s in fam.switches} | EAGER
     parameters = {p.name for p in fam.parameters}
+    fields: dict[str, Any] = {"format": "fp32"} | layout
     job = Job(
         device=device,
         phase=phase,
@@ -369,10 +358,8 @@ def seconds(
         length=sizes[0],
         context=sizes[1],
         max_context=sizes[1],
-        streams=streams,
-        format=format,
-        tile=tile,
-        switches={name: switches[name] for name in (s.name for s in fam.switches)},
+        switches={s.name: EAGER.get(s.name, bool(settings.get(s.name, s.default))) for s in fam.switches},
         model=fam.model(device, {name: value for name, value in settings.items() if name in parameters}),
+        **fields,
     )
     return fam.price(job).total_s

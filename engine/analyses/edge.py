@@ -168,7 +168,8 @@ def depth_first_of(scenario: Scenario) -> DepthFirstComparison:
     settings = {**scenario.switches, **bound.model}
     s, device = scenario, bound.device
     _, *sizes, _ = bound.graph.phases[0].sizes(s.batch, s.inputs, s.outputs)
-    comparison = compare(device, bound.graph, s.batch, s.precision, s.tile, s.streams, settings, (sizes[0], sizes[1]))
+    layout = {"format": s.precision, "tile": s.tile, "streams": s.streams}
+    comparison = compare(device, bound.graph, s.batch, settings, (sizes[0], sizes[1]), **layout)
     if not comparison.chains:
         raise ScenarioError(f"{bound.workload.name} has no chain of operators without a dense product between them")
     return comparison

@@ -6,6 +6,7 @@ functional machine beside float64. Nothing is priced here: times are `evaluate`'
 """
 
 import itertools
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from engine.cost.report import Report
@@ -163,7 +164,7 @@ def part_fits(scenario: Scenario) -> tuple[PartFit, ...]:
     catalog, (job, answers) = default_catalog(), machine_of(scenario)
     need = answers.demand(job)
     parts: list[tuple[Fpga, str]] = []
-    for device in (catalog.device(id) for id in catalog.ids("devices")):
+    for device in map(catalog.device, catalog.ids("devices")):
         if device.fpga is not None and need:
             parts.append((device.fpga, device.name.rpartition(" on ")[2]))
     parts.sort(key=lambda part: len(part[1]))
@@ -196,10 +197,8 @@ def tile_map(scenario: Scenario) -> TileLatencies | None:
     seconds: dict[tuple[int, int], float] = {}
     rows, columns = (knob.values for knob in knobs)
     for tile in itertools.product(rows, columns):
-        try:
+        with suppress(Unsupported):  # more slices than the part has
             seconds[tile] = evaluate(scenario.with_(tile=tile)).latency_s
-        except Unsupported:
-            continue  # more slices than the part has
     best, slices = tiles.best(job.device, scenario.precision, seconds)
     table = tuple(tuple(seconds.get((r, c)) for c in columns) for r in rows)
     return TileLatencies(tuple(k.name for k in knobs), rows, columns, table, best, slices, tiles.current(job))
@@ -216,16 +215,15 @@ def generations(device: Device) -> tuple[Generation, ...]:
     if not densities(device):
         return ()
     catalog = default_catalog()
-    processors = [d for d in (catalog.device(id) for id in catalog.ids("devices")) if densities(d)]
-    by_logic: dict[float, Device] = {_logic(device): device}
-    for processor in processors:
-        by_logic.setdefault(_logic(processor), processor)
+    by_logic = {_logic(device): device}
+    for processor in map(catalog.device, catalog.ids("devices")):
+        if densities(processor):
+            by_logic.setdefault(_logic(processor), processor)
     rows = []
     for part in by_logic.values():
         format = next(iter(part.peak))
-        rows.append(
-            Generation(part.name.rpartition(" on ")[2], densities(part), (format, family(part.kind).peak(part, format)))
-        )
+        printed = format, family(part.kind).peak(part, format)
+        rows.append(Generation(part.name.rpartition(" on ")[2], densities(part), printed))
     return tuple(rows)
 
 

@@ -63,12 +63,6 @@ def predictions() -> tuple[dict[str, Prediction], dict[str, str]]:
     return result, {claim["id"]: claim["reason"] for claim in claims() if "reason" in claim}
 
 
-def _low_high(value: Any) -> tuple[float, float] | None:
-    if isinstance(value, dict) and {"min", "max"} <= value.keys():
-        return float(value["min"]), float(value["max"])
-    return None
-
-
 def judge(value: Any, tolerance: Any, prediction: Any) -> tuple[float | None, bool]:
     """Relative error (None where there is no number) and whether a prediction meets a published figure.
 
@@ -79,7 +73,7 @@ def judge(value: Any, tolerance: Any, prediction: Any) -> tuple[float | None, bo
     """
     if tolerance == "ordinal" or isinstance(prediction, bool):
         return None, prediction is True or (prediction is not False and prediction == value)
-    span = _low_high(value)
+    span = (float(value["min"]), float(value["max"])) if isinstance(value, dict) else None
     if span is not None and not isinstance(tolerance, str):
         if not isinstance(prediction, tuple | list):
             prediction, span = (prediction,), (min(max(prediction, span[0]), span[1]),)
@@ -89,7 +83,7 @@ def judge(value: Any, tolerance: Any, prediction: Any) -> tuple[float | None, bo
         pair = [list(v) if isinstance(v, tuple) else v for v in (value, prediction)]
         return None, pair[0] == pair[1]
     got = float(prediction)
-    if isinstance(tolerance, dict) and {"min", "max"} <= tolerance.keys():
+    if isinstance(tolerance, dict):
         low, high = float(tolerance["min"]), float(tolerance["max"])
         centre = float(value) if isinstance(value, int | float) else math.sqrt(low * high)
         return got / centre - 1, low <= got <= high

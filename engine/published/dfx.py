@@ -8,6 +8,7 @@ view: issue, first access and reads in flight of the core, and the hop of its ri
 import math
 from collections.abc import Callable, Mapping
 from functools import cache, partial
+from itertools import takewhile
 from statistics import fmean
 from typing import Any
 
@@ -94,14 +95,12 @@ def work() -> float:
 
 def crossover() -> float:
     """Largest input over output length of the grid up to which DFX is faster with every model. [-]"""
-    ratios = sorted({i / o for i, o in GRID})
-    largest = 0.0
-    for ratio in ratios:
-        bars = [(model, cards, i, o) for model, cards in SIZES for i, o in GRID if i / o == ratio]
-        if not all(latency("dfx", *at) < latency("v100", *at) for at in bars):
-            break
-        largest = ratio
-    return largest
+
+    def faster(ratio: float) -> bool:
+        bars = ((model, cards, i, o) for model, cards in SIZES for i, o in GRID if i / o == ratio)
+        return all(latency("dfx", *at) < latency("v100", *at) for at in bars)
+
+    return max(takewhile(faster, sorted({i / o for i, o in GRID})), default=0.0)
 
 
 def _core() -> tuple[Device, Dfx]:

@@ -5,6 +5,7 @@ thing changed; no figure is made elsewhere. Estimates.
 """
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 
 from engine.cost.report import Report
@@ -84,14 +85,11 @@ def by_kind(scenario: Scenario) -> tuple[KindColumn, ...]:
     """
     report = evaluate(scenario)
     bound = bind(scenario)
-    graph = bound.graph
     columns = []
-    for switch in bound.family.switches_for(graph):
+    for switch in bound.family.switches_for(bound.graph):
         on = scenario.switches.get(switch.name, switch.default)
-        try:
+        with suppress(InputError):
             result = evaluate(scenario.with_(switches={**scenario.switches, switch.name: not on}))
-        except InputError:
-            continue
-        columns.append(KindColumn(switch.name, switch.label, not on, result.latency_s, kinds_of(result)))
+            columns.append(KindColumn(switch.name, switch.label, not on, result.latency_s, kinds_of(result)))
     columns.sort(key=lambda column: -abs(column.latency_s - report.latency_s))
     return (KindColumn("", "as it is", True, report.latency_s, kinds_of(report)), *columns)

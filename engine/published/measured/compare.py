@@ -264,12 +264,11 @@ def _why_not(serving: Mapping[str, str], devices: str) -> str:
         return f"spec is {serving['spec'][:40]!r}: guessing tokens ahead is modelled with a network's own layers for it"
     if serving.get("pp", "1") != "1":
         return f"pp is {serving['pp'][:40]}: rows of an engine with pipeline stages are not compared"
+    for name in ("attn_dp", "moe_ep"):  # experts apart, or some of them, read the same bytes and add up the same sums
+        parts = serving.get(name, "1")
+        if not (parts.isdecimal() and devices.isdecimal() and int(parts) and int(devices) % int(parts) == 0):
+            return f"{name} is {parts[:40]} of {devices[:40]} devices: a number that divides them is modelled"
     ranks = serving.get("attn_dp", "1")
-    if not (ranks.isdecimal() and devices.isdecimal() and int(ranks) and int(devices) % int(ranks) == 0):
-        return f"attn_dp is {ranks[:40]} of {devices[:40]} devices: a number that divides them is modelled"
-    parts = serving.get("moe_ep", "1")  # experts apart, or some of them, read the same bytes and add up the same sums
-    if not (parts.isdecimal() and devices.isdecimal() and int(parts) and int(devices) % int(parts) == 0):
-        return f"moe_ep is {parts[:40]} of {devices[:40]} devices: a number that divides them is modelled"
     if serving.get("tp", devices) != (tp := str(int(devices) // int(ranks))):
         return f"tp is {serving.get('tp', devices)[:40]}: {devices[:40]} devices in {ranks[:40]} ranks are {tp} each"
     return ""

@@ -5,6 +5,7 @@ The fitted part is a device of the user's catalog, in the system it was measured
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -158,11 +159,9 @@ def _cost(residuals: np.ndarray, at: np.ndarray, spread: np.ndarray) -> float:
 
 def _left_out(slopes: np.ndarray, residuals: np.ndarray, spread: np.ndarray) -> float:
     """Mean absolute residual of each row when a linear model is met without it."""
-    result = []
-    for out in range(len(residuals)):
-        shift = _step(np.delete(slopes, out, 0), np.delete(residuals, out), np.zeros(len(spread)), spread)
-        result.append(abs(residuals[out] + slopes[out] @ shift))
-    return float(np.mean(result))
+    begin, rows = np.zeros(len(spread)), range(len(residuals))
+    shifts = (_step(np.delete(slopes, out, 0), np.delete(residuals, out), begin, spread) for out in rows)
+    return float(np.mean([abs(residuals[out] + slopes[out] @ shift) for out, shift in enumerate(shifts)]))
 
 
 def _choose(slopes: np.ndarray, residuals: np.ndarray, spread: np.ndarray) -> list[int]:
@@ -232,10 +231,8 @@ def fit(system: str, device: Device, rows: Sequence[Row], catalog: Catalog) -> F
     slopes = np.zeros((len(rows), len(constants)))
     for j, c in enumerate(constants):
         step = _STEP if c.high >= _STEP else -_STEP
-        try:
+        with suppress(InputError):  # a value this part may not take: it stays
             slopes[:, j] = (predict({c.parameter.name: c.value * math.exp(step)}, index) - start) / step
-        except InputError:
-            continue  # a value this part may not take: it stays
     result = _fit_rows(predict, index, constants, slopes, start)
     outside = np.empty(len(rows))
     folds = min(_FOLDS, len(rows))
@@ -270,11 +267,8 @@ def _size(residuals: np.ndarray) -> float:
 def enough(rows: Sequence[Row], catalog: Catalog) -> list[tuple[str, Device, list[Row]]]:
     """Parts with enough rows to fit; ScenarioError where there is none."""
     parts = _parts(rows, catalog)
-    result = [
-        (system, catalog.device(id), part_rows)
-        for (system, id), part_rows in parts.items()
-        if len(part_rows) >= MIN_ROWS
-    ]
+    rows_of = {part: part_rows for part, part_rows in parts.items() if len(part_rows) >= MIN_ROWS}
+    result = [(system, catalog.device(id), part_rows) for (system, id), part_rows in rows_of.items()]
     if not result:
         highest = max(map(len, parts.values()), default=0)
         raise ScenarioError(
