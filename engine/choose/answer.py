@@ -144,10 +144,10 @@ def _order(rows: Sequence[Row], money: str) -> tuple[Row, ...]:
 
     able = [row for row in rows if row.best is not None]
     ranking = sorted((r for r in able if cost(r) < inf), key=lambda r: (cost(r), r.system))
-    without_price = sorted(
-        (r for r in able if cost(r) == inf), key=lambda r: (-r.best.rate_per_device if r.best else 0.0, r.system)
-    )
-    refusals = sorted((r for r in rows if r.best is None), key=lambda r: (*_distance(r), r.system))
+    unpriced = [row for row in able if cost(row) == inf]
+    without_price = sorted(unpriced, key=lambda r: (-r.best.rate_per_device if r.best else 0.0, r.system))
+    unable = [row for row in rows if row.best is None]
+    refusals = sorted(unable, key=lambda r: (*(r.refusal.distance if r.refusal else (4, 0.0)), r.system))
     first = ranking[0] if ranking else None
     out = [
         replace(row, rank=None if row.what_if else at, reason=_loses(row, first, money), tied=_ties(row, first, money))
@@ -156,10 +156,6 @@ def _order(rows: Sequence[Row], money: str) -> tuple[Row, ...]:
     out += [replace(row, reason=_no_price(row)) for row in without_price]
     out += [replace(row, reason=_refusal(row)) for row in refusals]
     return tuple(out)
-
-
-def _distance(row: Row) -> tuple[int, float]:
-    return row.refusal.distance if row.refusal else (4, 0.0)
 
 
 def _loses(row: Row, first: Row | None, money: str) -> str:
@@ -274,19 +270,10 @@ _FIGURES = (
 
 def _plain(row: Row) -> dict[str, Any]:
     """A row as plain data."""
-    data: dict[str, Any] = {
-        "system": row.system,
-        "name": row.name,
-        "kind": row.kind,
-        "rank": row.rank,
-        "configuration": row.configuration,
-        "reason": row.reason,
-        "tied": row.tied,
-        "meets": row.best is not None,
-        "error_band": row.band.relative,
-        "evidence": row.band.label,
-    }
     best = row.best
+    names: tuple[str, ...] = ("system", "name", "kind", "rank", "configuration", "reason", "tied")
+    data: dict[str, Any] = {name: getattr(row, name) for name in names}
+    data |= {"meets": best is not None, "error_band": row.band.relative, "evidence": row.band.label}
     if best is None:
         return data
     assert row.report is not None
@@ -300,12 +287,8 @@ def _plain(row: Row) -> dict[str, Any]:
         data |= {f"loaded_{name}": value for name, value in asdict(row.load).items()} | {"clients": best.clients}
     data["token"] = encode(best.scenario)
     data["front"] = [
-        {
-            "configuration": configuration(point.scenario),
-            "speed_per_s": point.speed,
-            "rate_per_device": point.rate_per_device,
-            "token": encode(point.scenario),
-        }
-        for point in row.front
+        {"configuration": configuration(p.scenario), "speed_per_s": p.speed, "rate_per_device": p.rate_per_device}
+        | {"token": encode(p.scenario)}
+        for p in row.front
     ]
     return data

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -93,7 +93,7 @@ def candidates(question: Question, catalog: Catalog, zoo: Zoo) -> Iterator[tuple
     ScenarioError for a system or a workload that is not known.
     """
     ids = catalog.ids("systems")
-    for id in (*question.systems, *question.prices):
+    for id in (*question.systems, *question.prices, *(what_if.system for what_if in question.what_ifs)):
         if id not in ids:
             advice = hint(id, ids, LISTED.format("systems"))
             raise ScenarioError(f"system {id[:60]!r} is not in the catalog{advice}")
@@ -106,30 +106,26 @@ def candidates(question: Question, catalog: Catalog, zoo: Zoo) -> Iterator[tuple
 def _candidate(
     question: Question, id: str, overrides: Mapping[str, Any], catalog: Catalog, zoo: Zoo
 ) -> tuple[Row, tuple[Layout, ...]]:
+    system = catalog.system(id)
+    device = catalog.device(system.devices[0].device)
+    row = Row(id, system.name, family(device.kind).label, bool(overrides))
     try:
         base = default_scenario(id, question.workload, catalog, zoo, batch=question.batch or 1)
     except Unsupported as error:
-        system = catalog.system(id)
-        kind = family(catalog.device(system.devices[0].device).kind).label
-        return Row(id, system.name, kind, bool(overrides), reason=str(error)), ()
-    lengths = {"inputs": question.inputs, "outputs": question.outputs}
+        return replace(row, reason=str(error)), ()
     price, costs = question.prices.get(id, Price()), question.costs
     costs = costs if costs.host_usd is not None else costs.model_copy(update={"host_usd": HOST_USD})
     usd = price.usd
     if price.usd_per_hour is not None:
-        usd, costs = (
-            price.usd_per_hour * costs.years * _YEAR_H,
-            costs.model_copy(update={"energy_usd_per_kwh": 0.0, "host_usd": 0.0}),
-        )
+        usd = price.usd_per_hour * costs.years * _YEAR_H
+        costs = costs.model_copy(update={"energy_usd_per_kwh": 0.0, "host_usd": 0.0})
     price_set = {} if usd is None else {"devices.0.price": usd}
-    lengths = {name: value for name, value in lengths.items() if value is not None}
+    lengths = {name: value for name in ("inputs", "outputs") if (value := getattr(question, name)) is not None}
     base = base.with_(overrides={**overrides, **price_set}, costs=costs, **lengths)
     bind(base, catalog, zoo)  # a what-if that names nothing, or can't be, is a sentence and no row
-    system = catalog.system(id)
-    device = catalog.device(system.devices[0].device)
     layouts = tuple(_layouts(question, base, system, device, zoo))
     reason = "" if layouts else "it is there to cut one network in two, which the Split page answers"
-    return Row(id, system.name, family(device.kind).label, bool(overrides), reason=reason), layouts
+    return replace(row, reason=reason), layouts
 
 
 def _layouts(question: Question, base: Scenario, system: System, device: Device, zoo: Zoo) -> Iterator[Layout]:

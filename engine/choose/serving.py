@@ -221,11 +221,9 @@ def _with_demand(question: Question, bound: Bound, times: Figures, point: Served
     """As many instances as the demand takes, and their share of time busy; ``under_way`` requests fill one."""
     instances, clients, busy = 1, under_way, point.utilisation
     if question.qps is not None:
-        s, graph = (
-            bound.scenario,
-            bound.graph,
-        )  # its items, tokens of a decoder, or one
-        need = question.qps * (float(s.inputs) if graph.items else graph.units_per_request.at(s.inputs, s.outputs))
+        s, graph = bound.scenario, bound.graph
+        units = float(s.inputs) if graph.items else graph.units_per_request.at(s.inputs, s.outputs)
+        need = question.qps * units  # its items, tokens of a decoder, or one
         instances = max(1, math.ceil(need / point.rate * (1 - 1e-12)))
         busy = need / instances / point.throughput_per_s
     elif question.users is not None:

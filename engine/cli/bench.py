@@ -3,7 +3,6 @@
 import argparse
 import platform
 import sys
-from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from runpy import run_path
 from typing import Any
@@ -42,17 +41,13 @@ def collect(only: str | None = None) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for file in files:
         sys.stderr.write(f"{file.stem} ...\n")
-        rows += _rows_of(file.stem, lambda file=file: run_path(str(file))["rows"]())
+        try:
+            for row in run_path(str(file))["rows"]():
+                rows.append(row)  # one by one: those before an error stay
+        except Exception as error:  # whatever it is, hours of other rows must not go with it
+            why = {"value": None, "unit": "", "against": f"failed, {type(error).__name__}: {error}"}
+            rows.append({"name": file.stem, **why, "ratio": None, "goal": None, "met": False})
     return rows
-
-
-def _rows_of(name: str, part: Callable[[], Iterable[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
-    """Rows as they come; where they end in an error, a last one that says so."""
-    try:
-        yield from part()
-    except Exception as error:  # whatever it is, hours of other rows must not go with it
-        why = f"failed, {type(error).__name__}: {error}"
-        yield {"name": name, "value": None, "unit": "", "against": why, "ratio": None, "goal": None, "met": False}
 
 
 def markdown(rows: list[dict[str, Any]]) -> str:

@@ -1,7 +1,6 @@
 """``python -m engine capacity`` of a serving engine: what may vary, the most that keeps all limits, and the plan."""
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -111,7 +110,8 @@ def _arrangement(
     money where all have a price, else by devices. Each scenario has its own machine's usual policy where none is asked
     for. ScenarioError where none can carry it.
     """
-    axes = _axes(args.vary)
+    settings = map(parse_setting, args.vary)
+    axes = {path: [int(v) if v.isdecimal() else v for v in values.split(",")] for path, values in settings}
     for option, lever in (("policy", "serving.policy"), ("max_batch", "serving.max_seqs")):
         refuse(args, [option], f"vary {lever}: give either", lever in axes)
     asked = {} if args.max_batch is None else {"max_seqs": args.max_batch}
@@ -155,9 +155,3 @@ def _arrangement(
         raise ScenarioError(f"no {noun} carries the demand: {failures[0]['problem']}")
     options.sort(key=lambda option: option[0])
     return options[0][2], [row for _, row, _ in options] + failures
-
-
-def _axes(texts: Sequence[str]) -> dict[str, list[Any]]:
-    """Axes of ``--vary PATH=VALUE,VALUE``; whole numbers as such."""
-    settings = map(parse_setting, texts)
-    return {path: [int(v) if v.isdecimal() else v for v in values.split(",")] for path, values in settings}

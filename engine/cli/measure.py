@@ -93,20 +93,13 @@ def _zoo(args: argparse.Namespace, bounds: Any) -> Answer:
             "without weights"
         )
     runs, reasons = [], {}
+    of = (args.precision or "fp32", args.batch, args.threads)
+    settings: dict[str, Any] = {"repeats": args.repeats, "bounds": bounds}
     for at, id in enumerate(ids):
         sys.stderr.write(f"\r{at + 1} of {len(ids)}  {id:32}")
         try:
-            runs.append(
-                measure_workload(
-                    id,
-                    args.precision or "fp32",
-                    args.batch,
-                    args.threads,
-                    repeats=args.repeats,
-                    bounds=bounds,
-                    device=lambda: this_host.device_of(*this_host.host()),
-                )
-            )
+            run = measure_workload(id, *of, **settings, device=lambda: this_host.device_of(*this_host.host()))
+            runs.append(run)
         except runs_here.MeasureError as error:
             reasons[id] = str(error)
     sys.stderr.write("\n")

@@ -21,12 +21,7 @@ from engine.traffic.engines.pools import Network, Pool, Pools, ratios_of
 from engine.traffic.engines.priority import parse
 from engine.traffic.engines.scheduler import NO_BATCHING, Scheduler, policy_of
 from engine.traffic.policies import DecoderServer
-from engine.traffic.scenario_load import (
-    in_turn,
-    is_decoder,
-    token_bytes,
-    usual_policy,
-)
+from engine.traffic.scenario_load import in_turn, is_decoder, token_bytes, usual_policy
 from engine.traffic.serving import Serving
 from engine.traffic.sizes import Fixed
 from engine.traffic.sla import agreed

@@ -11,14 +11,7 @@ from engine import traffic
 from engine.cli.capacity import capacity_together, plan_lines
 from engine.cli.command import Answer, refuse
 from engine.cli.scenario import scenario_in, scenario_of
-from engine.cli.serving import (
-    OF_POOLS,
-    engine_answer,
-    needs_engine,
-    serves,
-    simulate_loop,
-    simulate_serving,
-)
+from engine.cli.serving import OF_POOLS, engine_answer, needs_engine, serves, simulate_loop, simulate_serving
 from engine.cost.error_bands import told
 from engine.evaluate import evaluate
 from engine.scenario import Scenario, ScenarioError

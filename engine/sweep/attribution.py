@@ -79,8 +79,6 @@ def _between(base: Scenario, target: Scenario, groups: frozenset[str]) -> Report
 def _exact_shares(shares: Mapping[str, Fraction], difference: float) -> dict[str, float]:
     """Shares as floats whose exactly rounded sum is the difference: the largest takes what rounding left."""
     exact = {name: float(share) for name, share in shares.items()}
-    if not exact:
-        return exact
     for name in sorted(exact, key=lambda n: -abs(exact[n])):
         for _ in range(4):
             gap = fsum([difference, *(-v for v in exact.values())])

@@ -49,16 +49,6 @@ def _distance(axis: Axis, start: int) -> np.ndarray:
     return np.round(far / (far.max() or 1.0), 9)  # equal ratios are equally far, whatever their logarithms round to
 
 
-def _worst(space: Space, figures: Mapping[str, np.ndarray], unfit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Largest relative excess of each design over its limits, and which limit: len(limits) stands for fitting."""
-    rows = [limit.excess(figures[limit.figure]) for limit in space.limits]
-    rows = [np.where(np.isnan(row), np.inf, row) for row in rows]
-    if space.fits:
-        rows.append(np.where(unfit, np.inf, -np.inf))
-    excess = np.stack(rows)
-    return excess.max(axis=0), excess.argmax(axis=0)
-
-
 def inverse(space: Space, start: Mapping[str, Any]) -> Inverse:
     """The design nearest to the start that keeps every limit of the space.
 
@@ -84,8 +74,11 @@ def inverse(space: Space, start: Mapping[str, Any]) -> Inverse:
     if bad.all():
         raise ScenarioError("no design of this grid runs: every one is refused by its system")
     figures = dict(zip(names, values, strict=True))
-    worst, index = _worst(space, figures, unfit)
-    worst = np.where(bad, np.inf, worst)
+    rows = [limit.excess(figures[limit.figure]) for limit in space.limits]
+    rows = [np.where(np.isnan(row), np.inf, row) for row in rows]
+    if space.fits:
+        rows.append(np.where(unfit, np.inf, -np.inf))
+    worst, index = np.where(bad, np.inf, np.max(rows, axis=0)), np.argmax(rows, axis=0)  # len(limits) is of fitting
     shifts = far = np.zeros([len(axis) for axis in space.axes])
     for i, axis in enumerate(space.axes):
         shape = [len(axis) if a == i else 1 for a in range(len(space.axes))]

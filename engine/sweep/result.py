@@ -36,11 +36,8 @@ class Counts:
 
     def add(self, part: "Counts") -> None:
         """Counts what a part of the designs came to."""
-        self.done += part.done
-        self.refused += part.refused
-        self.unfit += part.unfit
-        self.kept += part.kept
-        self.missed = self.missed + part.missed
+        for name in ("done", "refused", "unfit", "kept", "missed"):
+            setattr(self, name, getattr(self, name) + getattr(part, name))
 
     def explain(self) -> None:
         """ScenarioError, with the first reason, where every design was refused."""
@@ -146,10 +143,7 @@ class SweepResult:
         c = self.counts
         return {
             "designs": c.size,
-            "refused": c.refused,
-            "skipped": c.skipped,
-            "unfit": c.unfit,
-            "kept": c.kept,
+            **{name: getattr(c, name) for name in ("refused", "skipped", "unfit", "kept")},
             "missed": {str(limit): int(n) for limit, n in zip(self.space.limits, c.missed, strict=True)},
             "refusals": list(c.sentences),
             "seconds": self.seconds,
