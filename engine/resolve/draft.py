@@ -23,7 +23,7 @@ def with_draft(scenario: Scenario, workload: str, zoo: Zoo | None = None) -> Sce
         "kv_rank",
         "mixers",
     }
-    values = {f"draft_{name}": sizes.get(name, 0) for name in DRAFT}
+    values = {f"draft_{name}": sizes[name] for name in DRAFT if sizes.get(name)}
     if not dense or sizes["vocab"] != larger["vocab"] or not all(isinstance(value, int) for value in values.values()):
         raise ScenarioError(f"draft is {workload[:60]!r}; a dense decoder of {network.name}'s vocabulary is needed")
     return scenario.with_(params=scenario.params | values)

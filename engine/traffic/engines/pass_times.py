@@ -207,8 +207,11 @@ def engine_of(scenario: Scenario, scheduler: Scheduler, longest: int, requests: 
     usable rate, a lower bound. TrafficError where one request of the ``longest`` [tokens] does not fit, more blocks are
     given than do, or there is no link to swap over.
     """
+    known = acceptance_of(scenario)
     guesses = len(scheduler.acceptance)
-    if guesses and guesses != len(acceptance_of(scenario)):
+    if not guesses:
+        scheduler = replace(scheduler, acceptance=known)
+    elif guesses != len(known):
         chances = {"acceptance": scheduler.acceptance[0]} | scenario.params
         scenario = scenario.with_(params=chances | {"guesses": guesses})
     times = device_times(scenario, scheduler.budget, min(scheduler.max_seqs, requests), longest)

@@ -29,6 +29,7 @@ from engine.sweep.space import Space, space_of
 from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.engines.operating_points import Engine, engine
 from engine.traffic.engines.pass_run import rules_of
+from engine.traffic.engines.pass_times import acceptance_of
 from engine.traffic.engines.priority import parse
 from engine.traffic.engines.scheduler import POLICIES, Scheduler, policy_of
 from engine.traffic.scenario_load import usual_policy
@@ -161,7 +162,7 @@ class ServingSweep:
         choices = self.space.choices
         try:
             scenario = self.space.systems.scenario(system)
-            usual = usual_policy(scenario)
+            usual, chances = usual_policy(scenario), acceptance_of(scenario)
         except (ScenarioError, Unsupported) as why:
             self._refuse(why, len(choices))
             return
@@ -171,6 +172,7 @@ class ServingSweep:
             except ScenarioError as why:
                 self._refuse(why, 1)
                 continue
+            rules = replace(rules, acceptance=rules.acceptance or chances)
             alike = replace(rules, budget=8192, max_seqs=256, kv_blocks=None, chunked=True, block=1)
             point = (system * len(choices) + at, choice.get("clients", 1), rules)
             by_rules.setdefault(alike, []).append(point)

@@ -21,8 +21,8 @@ from model_zoo.schema import WorkloadError
 
 LAST = dim(1, "b")  # the one token a request's logits are needed for
 FIRST = View(dim(1, "b"), ONE, ONE)  # the token that begins what answers an encoder
-DRAFT = {"layers": 1, "hidden": 1, "heads": 1, "kv_heads": 0, "head_dim": 0, "ffn": 0}
-"""Sizes of a draft network and the least of each; 0: the usual one."""
+DRAFT = {"layers": True, "hidden": True, "heads": True, "kv_heads": False, "head_dim": False, "ffn": False}
+"""Sizes of a draft network, and whether each is needed; the others have a usual one."""
 _DENSE: dict[str, Any] = {
     **dict.fromkeys(("v_dim", "experts", "top_k", "dense_layers", "dense_ffn", "shared_ffn", "kv_rank", "q_rank"), 0),
     **dict.fromkeys(("query_gate", "sinks", "post_norm", "head_norm"), "no"),
@@ -132,8 +132,9 @@ def _draft(shape: Shape) -> Shape | None:
     """A network of its own that guesses, dense and with its own cache; what is not said of it is as in the network."""
     if not shape.p.has("draft_layers"):
         return None
-    sizes = {name: shape.p.whole(f"draft_{name}", low) for name, low in DRAFT.items()}
-    return read_shape(shape.p.but(_DENSE | sizes))
+    given = [name for name, needed in DRAFT.items() if needed or shape.p.has(f"draft_{name}")]
+    sizes = {name: shape.p.whole(f"draft_{name}") for name in given}
+    return read_shape(shape.p.but(_DENSE | dict.fromkeys(DRAFT, 0) | sizes))
 
 
 def _draft_ops(draft: Shape, *, absorb: bool) -> tuple[Op, ...]:
