@@ -19,8 +19,6 @@ _LOOK_S = 0.1  # between two looks
 _QUIET_S = 0.3  # without a script, and nobody is about to wait
 _PATIENCE_S = 20.0  # that garbage may lie where somebody always waits
 _WORTH = 40  # collections of the youngest, of 700 objects each, that make a whole one worthwhile
-
-
 _TASKS = Path("/proc/self/task")  # where the system tells what a thread has computed
 
 

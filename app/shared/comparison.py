@@ -77,7 +77,9 @@ def read(token: str) -> tuple[Comparison, str | None]:
     for at, part in enumerate(pieces[:CAPACITY]):
         scenario_token, _, note = part.partition(".")
         try:
-            scenario = _scenario_of(scenario_token)
+            scenario = decode(scenario_token)
+            with suppress(Unsupported):  # a column says why: pricing it is its business
+                bind(scenario)
         except ScenarioError as error:
             failures.append((at, str(error).rstrip(".")))
             continue
@@ -87,14 +89,6 @@ def read(token: str) -> tuple[Comparison, str | None]:
     if not entries:
         raise ScenarioError(f"This comparison has no scenario that can be read. {failures[0][1]}")
     return Comparison(tuple(entries), baseline_at or 0), _left_out(failures, len(pieces), baseline_at is None)
-
-
-def _scenario_of(token: str) -> Scenario:
-    """Scenario of a token that this server can name and check; pricing it is its column's business."""
-    scenario = decode(token)
-    with suppress(Unsupported):  # a column says why
-        bind(scenario)
-    return scenario
 
 
 def _note(text: str) -> str:

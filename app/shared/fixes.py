@@ -18,8 +18,6 @@ from engine.sweep import Axis, Limit, Space, inverse
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
-_BINDS = glossary.WORDS["binds"]
-
 
 @dataclass(frozen=True)
 class Fix:
@@ -70,7 +68,7 @@ def _smallest(s: Scenario, knob: Axis) -> Fix | None:
         return None  # no value of this knob runs
     if not answer.met or not answer.changes:
         return None
-    return _fix(s, answer.scenario, _BINDS.get(answer.binding.split(" ")[0], ""))
+    return _fix(s, answer.scenario, glossary.WORDS["binds"].get(answer.binding.split(" ")[0], ""))
 
 
 def _fix(s: Scenario, result: Scenario, stops: str = "") -> Fix:

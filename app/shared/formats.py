@@ -275,7 +275,6 @@ def sentence(text: object) -> str:
 
 def prose(text: str) -> str:
     """A text of somebody's notes without the marks of a program: `38.7e9` as 38.7 × 10⁹, `fb_node` as fb node."""
-
     power = r"\b(\d[\d.]*)e([+-]?\d+)\b"
     return re.sub(power, lambda m: f"{m[1]} × 10{str(int(m[2])).translate(_SUPERSCRIPT)}", text).replace("_", " ")
 

@@ -170,7 +170,6 @@ def differences(was: Scenario, now: Scenario, usual: Scenario | None) -> list[st
     The request's own lengths and parameters are another workload's to set: they are compared on the same one. A switch
     that is gone counts where it was turned: it stood otherwise than in `usual`, the usual scenario of the former pair.
     """
-
     request = ("inputs", "outputs", "params") if was.workload != now.workload else ()
     skip = ("split", "switches", *request)  # switches are told below
     skip += ("scheme",) if was.scheme == now.scheme else ("devices",)  # told with another partition
@@ -212,8 +211,7 @@ def answer_fits(report: Report) -> str:
         )
     fit = [row for row in report.memory if row.required or row.need_bytes <= row.capacity_bytes]
     full = max(fit or rows, key=lambda row: row.need_bytes / row.capacity_bytes)
-    overflow = (row for row in report.memory if not row.required and row.need_bytes > row.capacity_bytes)
-    part = list(dict.fromkeys(level_name(row.level) for row in overflow))
+    part = list(dict.fromkeys(level_name(row.level) for row in report.memory if row not in fit))
     text = f"{' and '.join(part)} overflow{'' if len(part) > 1 else 's'}: the rest streams" if part else ""
     share = fmt.percent(full.need_bytes / full.capacity_bytes)
     return f"{text or 'everything fits'}; {level_name(full.level)} is {share} full"

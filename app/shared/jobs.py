@@ -163,8 +163,7 @@ class Job:
 
     def status(self) -> str:
         """Before its turn, how many are ahead of it; then what is done of it."""
-        ahead = self.queue.ahead(self)
-        if ahead:
+        if ahead := self.queue.ahead(self):
             return f"Waiting: {counted(ahead, self.queue.noun)} ahead of yours"
         return self._words(self.share)
 

@@ -190,7 +190,8 @@ def _transfers(now: Scenario, usual: Scenario) -> Iterator[dict[str, Any]]:
     yield {"streams": now.streams}
     switch_edits = {name: on for name, on in now.switches.items() if on != default.switches.get(name, on)}
     yield {"switches": usual.switches | {name: switch_edits[name] for name in usual.switches.keys() & switch_edits}}
-    if _parts(now) == _parts(usual):
+    parts_now, parts_there = ([g.device for g in default_catalog().system(s.system).devices] for s in (now, usual))
+    if parts_now == parts_there:
         yield from ({name: getattr(now, name)} for name in ("overrides", "tile"))
 
 
@@ -200,11 +201,6 @@ def usual_of(scenario: Scenario) -> Scenario | None:
         return default_scenario(scenario.system, scenario.workload)
     except InputError:
         return None
-
-
-def _parts(scenario: Scenario) -> list[str]:
-    """The devices that a scenario's system is made of."""
-    return [group.device for group in default_catalog().system(scenario.system).devices]
 
 
 def reset_fields() -> str | None:
@@ -309,5 +305,4 @@ def baseline() -> str | None:
     """Token that deltas refer to: the pinned one, else the published rival's; None where there is neither."""
     if st.session_state.baseline:
         return st.session_state.baseline
-    rival_token = rival()
-    return encode(rival_token) if rival_token else None
+    return encode(near) if (near := rival()) else None

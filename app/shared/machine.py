@@ -47,26 +47,19 @@ def precisions(device: Device) -> None:
     by_logic = generations(device)
     if not by_logic:
         return
-    first = by_logic[0]
-    low, high = first.densities[0], first.densities[-1]
-    answer = (
-        f"{fmt.si(low.flops_per_s, 'FLOP/s')} at {low.format}, {fmt.si(high.flops_per_s, 'FLOP/s')} at {high.format}"
-    )
-    answer += " would fit (star: the instance)"
+    ends = by_logic[0].densities[0], by_logic[0].densities[-1]
+    rates = ", ".join(f"{fmt.si(end.flops_per_s, 'FLOP/s')} at {end.format}" for end in ends)
+    answer = f"{rates} would fit (star: the instance)"
     parts.chart("Peak against precision", answer, peaks(by_logic, parts.dark()), "precisions", stretch=False)
 
 
 def _tiles(machine: MachineReport) -> None:
     tiles = machine.tiles
-    if tiles is None:
-        return
-    side, lanes = tiles.best
-    time = tiles.seconds[tiles.rows.index(side)][tiles.columns.index(lanes)]
-    answer = f"{side} × {lanes}, {fmt.seconds(time)}, has the fewest DSP slices within {100 * TIE:g}% of the fastest"
-    answer += " (ring; star: now)"
+    assert tiles is not None
+    best, now = [(tiles.rows.index(side), tiles.columns.index(lanes)) for side, lanes in (tiles.best, tiles.now)]
+    answer = f"{tiles.best[0]} × {tiles.best[1]}, {fmt.seconds(tiles.seconds[best[0]][best[1]])}, has the fewest DSP "
+    answer += f"slices within {100 * TIE:g}% of the fastest (ring; star: now)"
     scale = fmt.scale((v for row in tiles.seconds for v in row), "s")
-    best = (tiles.rows.index(side), tiles.columns.index(lanes))
-    now = (tiles.rows.index(tiles.now[0]), tiles.columns.index(tiles.now[1]))
     names = ("Lanes l", "Tile dimension d")
     fig = heat(tiles.columns, tiles.rows, tiles.seconds, best, now, names, "Latency", scale, parts.dark())
     parts.chart("Latency by tile", answer, fig, "inside.tiles")

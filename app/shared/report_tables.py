@@ -105,10 +105,6 @@ def names(report: Report) -> list[str]:
     return [report.scenario.system, report.scenario.workload]
 
 
-def _executions(op: OpRow) -> str:
-    return f"{fmt.count(op.count)} execution{'' if op.count == 1 else 's'}"
-
-
 def detail(op: OpRow | Other, report: Report, larger: bool) -> list[str]:
     """Sentences about one operator: where its time goes, how far its roofs are, what would make it faster.
 
@@ -118,14 +114,15 @@ def detail(op: OpRow | Other, report: Report, larger: bool) -> list[str]:
         share = fmt.percent(op.time_s / report.latency_s) if report.latency_s else fmt.UNKNOWN
         return [f"{fmt.seconds(op.time_s)}, {share} of the request, belongs to no operator.", _FASTER[op.resource]]
     unit = fmt.work(report.scenario.precision)
+    executions = f"{fmt.count(op.count)} execution{'' if op.count == 1 else 's'}"
     if op.time_s <= 0:
         hidden = "Takes no time of its own: it is fused with its neighbour, or runs while another operator does."
         onchip, offchip = fmt.si(op.onchip_bytes, "B"), fmt.si(op.offchip_bytes, "B")
         work = f"{fmt.si(op.flops, unit)}; {offchip} off chip, {onchip} on chip."
-        return [f"{_executions(op)} per request.", hidden, work, "Faster only with fewer of them."]
+        return [f"{executions} per request.", hidden, work, "Faster only with fewer of them."]
     execution_s = op.duration_s / op.count if op.count else op.duration_s
     made = "makes" if op.count == 1 else "make"
-    lines = [f"{_executions(op)} of {fmt.seconds(execution_s)} {made} {fmt.seconds(op.duration_s)}, "]
+    lines = [f"{executions} of {fmt.seconds(execution_s)} {made} {fmt.seconds(op.duration_s)}, "]
     if op.duration_s > op.time_s:
         lines[0] += f"beside other operators; the request takes {fmt.seconds(op.time_s)} longer with it, "
     lines[0] += f"{fmt.percent(op.share)} of the request."

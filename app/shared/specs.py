@@ -1,6 +1,7 @@
 """Specs as rows: every number with its path, its unit as printed, its source and its kind of evidence."""
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -34,11 +35,6 @@ class SpecNumber:
     unit: str = ""
 
 
-def _label(path: str) -> str:
-    """`memory.hbm.bandwidth` -> `memory hbm bandwidth`."""
-    return path.replace("_", " ").replace(".", " ")
-
-
 def where(number: Evidence) -> str:
     """Place and note, then the key of the source that the entry lists: `table II (seed004)`."""
     words = "; ".join(text for text in (number.where, number.note) if text)
@@ -46,8 +42,8 @@ def where(number: Evidence) -> str:
 
 
 def quantities(spec: BaseModel) -> list[SpecNumber]:
-    """Every quantity of a spec, in the order of its schema."""
-    return [_row(path, _label(path), q) for path, q in numbers(spec) if not path.startswith("checks.")]
+    """Every quantity of a spec, in the order of its schema; `memory.hbm.bandwidth` is a `memory hbm bandwidth`."""
+    return [_row(path, re.sub("[_.]", " ", path), q) for path, q in numbers(spec) if not path.startswith("checks.")]
 
 
 def _row(path: str, label: str, q: Quantity) -> SpecNumber:

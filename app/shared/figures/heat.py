@@ -16,7 +16,7 @@ def heat(
     rows: Sequence[object],
     values: Sequence[Sequence[float | None]],
     best: Cell | None,
-    now: Cell | None,
+    now: Cell,
     titles: tuple[str, str],
     label: str,
     scale: fmt.Scale,
@@ -59,7 +59,6 @@ def heat(
     data = [map_]
     if best is not None:
         data.append(points([best[1]], [best[0]], PICK[dark], symbol="square-open", size=28, edge=2.5))
-    if now is not None:
-        data.append(points([now[1]], [now[0] - (0 if dense else 0.32)], PICK[dark], symbol="star", size=9))
+    data.append(points([now[1]], [now[0] - (0 if dense else 0.32)], PICK[dark], symbol="star", size=9))
     height = max(220, 70 + 44 * len(up))
     return style(data, names_axis(across, 0.5, title=titles[0]), names_axis(up, 0.5, title=titles[1]), height, dark)

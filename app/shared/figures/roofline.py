@@ -119,13 +119,10 @@ def _operators(operators: list[RooflinePoint], unit: str, dark: bool) -> list[Tr
             for p in group
         ]
         sizes = [8 + 9 * math.sqrt(p.op.time_s / slowest) for p in group]
-        look: Trace = {
-            "symbol": MARKERS[resource],
-            "size": sizes,
-            "customdata": [p.op.name for p in group],
-        }
-        xs, ys = [p.intensity for p in group], [p.rate for p in group]
-        traces += [points_at(xs, ys, PALETTE[resource][dark], says, **look)] if group else []
+        xs, ys, names = ([p.intensity for p in group], [p.rate for p in group], [p.op.name for p in group])
+        hue, symbol = PALETTE[resource][dark], MARKERS[resource]
+        trace = points_at(xs, ys, hue, says, symbol=symbol, size=sizes, customdata=names)
+        traces += [trace] if group else []
     return traces
 
 

@@ -139,11 +139,11 @@ def names_axis(names: Sequence[str], spare: float, **attributes: Any) -> dict[st
     return ticks | {"range": [-spare, len(names) - 1 + spare]} | attributes
 
 
-def share_axis(title: str, top: float = 100.0, **attributes: Any) -> dict[str, Any]:
+def share_axis(title: str, top: float = 100.0) -> dict[str, Any]:
     """An axis of shares from 0 to 100%, or to as much more as there is."""
     step = 50 if top <= 250 else 10 ** math.floor(math.log10(top))
     ticks = [step * i for i in range(int(top / step) + 1)]
-    return span(title, 0, top * 1.05, tickvals=ticks, ticktext=[f"{t:,.0f}%" for t in ticks], **attributes)
+    return span(title, 0, top * 1.05, tickvals=ticks, ticktext=[f"{t:,.0f}%" for t in ticks])
 
 
 def level_name(name: str) -> str:

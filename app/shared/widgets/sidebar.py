@@ -144,10 +144,9 @@ def _tile(scenario: Scenario, choices: Choices) -> None:
 
 def _set_tile(at: int, value: int | str) -> None:
     """One tiling knob turned: auto frees all of them, a value keeps the others where they are or at their best."""
-    scenario = link.current()
     if isinstance(value, str):  # the label of an automatic tile of before
         return
-    link.commit(tile=() if value == _AUTO else cached.fastest_tile(scenario, {at: value}))
+    link.commit(tile=() if value == _AUTO else cached.fastest_tile(link.current(), {at: value}))
 
 
 def _switches(scenario: Scenario, choices: Choices) -> None:
