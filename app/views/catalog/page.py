@@ -153,11 +153,7 @@ def graph(workload: Any) -> None:
     net = default_zoo().graph(workload.id)
     request = workload.request
     phase = net.phases[0]
-    at = (
-        request.batch,
-        phase.length.at(request.inputs, request.outputs),
-        phase.context.at(request.inputs, request.outputs),
-    )
+    at = (request.batch, *(size.at(request.inputs, request.outputs) for size in (phase.length, phase.context)))
     work = net.flops(request.batch, request.inputs, request.outputs)
     lengths = glossary.lengths(workload.id).values()
     words = [f"batch {request.batch}", *(f"{label.lower()} {length:,}" for label, length in lengths)]

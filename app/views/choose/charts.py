@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from app.shared import formats as fmt
-from app.shared.figures.drawing import Trace, line
+from app.shared.figures.drawing import line
 from app.shared.figures.labels import BESIDE, Plot
 from app.shared.figures.style import CLOUD, INK, PICK, Figure, log_axis, style
 from app.views.choose import texts
@@ -46,12 +46,8 @@ def front(
             )
             for p in row.front
         ]
-        look: Trace = {
-            "width": 2.4 if is_pick else 1.4,
-            "size": 8 if is_pick else 5,
-            "symbol": "circle" if row.rank else "circle-open",
-        }
-        plot.data.append(line(*curves[row.system], colour, says, **look))
+        (width, size), symbol = (2.4, 8) if is_pick else (1.4, 5), "circle" if row.rank else "circle-open"
+        plot.data.append(line(*curves[row.system], colour, says, width=width, size=size, symbol=symbol))
         if row.system in picks:
             plot.keep_off(*curves[row.system])
     for row in reversed(order):

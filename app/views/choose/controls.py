@@ -121,7 +121,6 @@ def controls(ask: PageQuestion) -> None:
 
 
 def _request(ask: PageQuestion) -> None:
-    """Lengths, two in a row."""
     q = ask.question
 
     def args(name: str, value: int) -> dict[str, Any]:
@@ -161,7 +160,6 @@ def _demand(ask: PageQuestion) -> None:
 
 
 def _candidates(ask: PageQuestion) -> None:
-    """Precision, batch and candidates."""
     q = ask.question
     left, right = st.columns(2)
     with left:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from app.shared import cached, comparison, glossary, link, parts
@@ -105,13 +104,11 @@ def not_meeting(rows: list[Row]) -> None:
     if not rows:
         return
     with st.expander(texts.DO_NOT_MEET.format(count=len(rows)), key="open.refused"):
-        frame = pd.DataFrame(
-            {
-                "System": [row.label for row in rows],
-                "Nearest configuration": [row.configuration or fmt.UNKNOWN for row in rows],
-                "Why not": [row.reason for row in rows],
-            }
-        )
+        frame = {
+            "System": [row.label for row in rows],
+            "Nearest configuration": [row.configuration or fmt.UNKNOWN for row in rows],
+            "Why not": [row.reason for row in rows],
+        }
         st.table(frame, hide_index=True, height="content" if len(rows) <= 8 else 318, alt=parts.table_alt(frame))
 
 
@@ -125,7 +122,6 @@ def what_ifs(answer: Answer) -> None:
 
 
 def _tools(question: PageQuestion, answer: Answer) -> None:
-    """Share and export, beside the questions."""
     with st.container(horizontal=True, horizontal_alignment="left" if parts.mobile() else "right", gap="small"):
         parts.share()
         files = {"Answer, CSV": ("choose", lambda: tables.rows(answer)), "Answer, JSON": ("choose", answer.to_dict)}

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from app.shared import formats as fmt
-from app.shared import glossary, link
+from app.shared import glossary
 from app.views.choose import texts
 from engine.choose import Answer, Row
 from engine.choose.simulation import load_of, scheduler_of
@@ -34,12 +34,11 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
     loads = [row.load for row in rows if row.load is not None]
     waits = [load.tpot_s for load in loads] or [best.loaded_latency_s for best in bests]
     times = fmt.scale(waits, "s")
-    demand = answer.by == "usd_per_hour"
     columns: dict[str, list] = {
         "System": [row.label for row in rows],
         "Configuration": [row.configuration for row in rows],
     }
-    if demand:
+    if answer.by == "usd_per_hour":
         columns["$ per hour"] = [best.total_usd_per_hour for best in bests]
         columns["Instances"] = [best.instances for best in bests]
         columns["Error band"] = [fmt.band(row.band.relative) for row in rows]
@@ -55,8 +54,7 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
         columns[f"TTFT p99 ({first.unit})"] = [first(value) for value in firsts]
     columns[f"{pace.unit} per device"] = [pace(best.rate_per_device) for best in bests]
     reports = [row.report for row in rows if row.report]
-    powers = [(report.power_w, best.instances) for report, best in zip(reports, bests, strict=True)]
-    watts = [None if power_w is None else power_w * instances for power_w, instances in powers]
+    watts = [report.power_w and report.power_w * best.instances for report, best in zip(reports, bests, strict=True)]
     power = fmt.scale(watts, "W")
     columns[f"Power ({power.unit})"] = [None if w is None else power(w) for w in watts]
     columns["Price contains"] = [report.price_of for report in reports]
@@ -73,9 +71,8 @@ def _at_random(answer: Answer) -> bool:
 
 def request(answer: Answer) -> str:
     """What a request holds: `1 image`, `1,024 + 1,024 tokens`, `64 items`."""
-    row = next(row for row in answer.rows if row.best or row.refusal)
-    result = row.best or row.refusal
-    s = result.scenario if result else link.current()
+    results = (row.best or row.refusal for row in answer.rows)
+    s = next(result for result in results if result).scenario
     graph = default_zoo().graph(s.workload)
     if graph.causal:
         return texts.LENGTHS.format(inputs=f"{s.inputs:,}", outputs=f"{s.outputs:,}")

@@ -12,6 +12,7 @@ from app.shared.comparison import LETTERS
 from app.shared.glossary import Metric
 from app.views.compare import texts
 from engine.cost.report import Report
+from engine.cost.rows import OpRow
 from engine.scenario import Scenario
 
 
@@ -86,7 +87,7 @@ def _best(columns: Sequence[ComparedScenario], metric: Metric) -> tuple[int, ...
 def common_knobs(columns: Sequence[ComparedScenario]) -> list[str]:
     """Knobs that every scenario has alike."""
     first, *tail = columns
-    return [k for k in first.knobs if all(k in c.knobs for c in tail)] if tail else list(first.knobs)
+    return [k for k in first.knobs if all(k in c.knobs for c in tail)]
 
 
 def differences_of(columns: Sequence[ComparedScenario]) -> list[str]:
@@ -182,10 +183,8 @@ def _open(columns: Sequence[ComparedScenario], base: ComparedScenario, best: Com
     if best.at == base.at or best.report is None or base.report is None or best.report.unit != base.report.unit:
         return ""
     bands = (best.report.error_band.relative, base.report.error_band.relative)
-    lacking = sorted(c.letter for c, b in zip((best, base), bands, strict=True) if b is None)
-    if lacking:
-        plural = len(lacking) > 1
-        return f":gray[{' and '.join(lacking)} {'have' if plural else 'has'} no error band.]"
+    if lacking := sorted(c.letter for c, b in zip((best, base), bands, strict=True) if b is None):
+        return f":gray[{' and '.join(lacking)} {'have' if len(lacking) > 1 else 'has'} no error band.]"
     fast, slow = sorted((best.report, base.report), key=lambda report: report.latency_s)
     high, low = fast.interval()["latency_high_s"], slow.interval()["latency_low_s"]
     if high is not None and low is not None and high >= low:
@@ -202,11 +201,9 @@ def differences(base: Report, rival: Report) -> pd.DataFrame:
     def times(report: Report) -> dict[str, float]:
         phases = len({op.phase for op in report.ops}) > 1
         result: dict[str, float] = {}
-        for op in report.ops:
-            name = f"{op.name} · {op.phase}" if phases else op.name
-            result[name] = result.get(name, 0.0) + op.time_s
-        for row in report.other:
-            result[row.name] = result.get(row.name, 0.0) + row.time_s
+        for row in (*report.ops, *report.other):
+            name = f"{row.name} · {row.phase}" if phases and isinstance(row, OpRow) else row.name
+            result[name] = result.get(name, 0.0) + row.time_s
         return result
 
     frame = pd.DataFrame({"base": times(base), "other": times(rival)})

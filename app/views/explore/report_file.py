@@ -151,10 +151,8 @@ def report_html(report: Report, assumed_price: bool) -> str:
         for at, (question, answer, figure) in enumerate(figures(report).values())
     )
     evidence = nearest(report.scenario)
-    lines = [
-        f"Error band: {told(report.error_band)}.",
-        *([f"Nearest evidence: {evidence.sentence}."] if evidence else ()),
-    ]
+    lines = [f"Error band: {told(report.error_band)}."]
+    lines += [f"Nearest evidence: {evidence.sentence}."] if evidence else []
     trust = "".join(f"<p class='note'>{escape(line)}</p>" for line in lines)
     operators = report_tables.operators(report).rename(columns={"Share of time": "Share of time (%)"})
     rests = pd.DataFrame([{"Assumption": a.text, "Evidence": a.basis} for a in report.assumptions])

@@ -35,7 +35,6 @@ def ask() -> None:
     """A network, the lengths of a request and limits: they are answered by Choose."""
     with st.container(border=True, key="ask"):
         workload = st.session_state.get(_WORKLOAD, _FIRST)
-
         store = partial(st.session_state.__setitem__, _WORKLOAD)
         pickers.workload("home.network", workload, store, label="Network")
         fields: dict[str, Any] = {"workload": workload}

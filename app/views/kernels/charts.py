@@ -29,14 +29,8 @@ def host_roofline(
     predicted, a library's [FLOP/s]; `width` is the plot area labels are laid out for [px].
     """
     rates = [*spots.values(), peak]
-    ridges = [peak / level.bandwidth for level in levels]
-    plot = Plot(
-        (min([intensity, *ridges]) / 8, max([intensity, *ridges]) * 8),
-        (min(rates) / 8, max(rates) * 6),
-        width,
-        250.0,
-        240.0,
-    )
+    xs = [intensity, *(peak / level.bandwidth for level in levels)]
+    plot = Plot((min(xs) / 8, max(xs) * 8), (min(rates) / 8, max(rates) * 6), width, 250.0, 240.0)
     for rate in spots.values():
         plot.mark(intensity, rate)
     draw_roofs(plot, peak, peak_name, levels)

@@ -22,7 +22,6 @@ _BOUNDS = Bounds(bytes=5e8, flops=2e10, seconds=1.5)  # one reader's share of a 
 _REPEATS = 15
 _LABELS = {"M": "M, rows", "K": "K, inputs", "N": "N, outputs", "G": "G, products"}
 
-
 KernelChoice = tuple[str, tuple[int, ...], str, int]
 """What the sidebar asks for: a kernel, its shape, a number format and threads."""
 
@@ -149,7 +148,6 @@ def _last_result() -> KernelShown | None:
 
 
 def _exports() -> Files | None:
-    """The last run as a file."""
     result = _last_result()
     if result is None:
         return None
@@ -166,8 +164,7 @@ def show() -> None:
     st.session_state.kernels_seen = True
     if start or (first and _last_result() is None):  # no page opens as an empty frame
         run(choice)
-    problem = st.session_state.get("kernel_problem")
-    if problem:
+    if problem := st.session_state.get("kernel_problem"):
         parts.refusal(problem)
     result = _last_result()
     if result is None:

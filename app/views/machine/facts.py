@@ -99,11 +99,8 @@ def _quantity(row: specs.SpecNumber) -> str:
     head, _, tail = row.path.partition(".")
     if head == "fpga":
         return f"{tail.removeprefix('used.').upper()}{' used' if tail.startswith('used.') else ''}"
-    label = (
-        row.label.split(" ", 1)[1]
-        if head not in ("peak", "peak_low", "sparse_peak", "memory", "power") and " " in row.label
-        else row.label
-    )
+    whole = head in ("peak", "peak_low", "sparse_peak", "memory", "power")
+    label = row.label if whole else row.label.partition(" ")[2] or row.label
     for start, words in _HEADS.items():
         if label.startswith(start):
             return words + glossary.format_label(label.removeprefix(start))
@@ -119,11 +116,8 @@ def _value(text: str) -> str:
 
 def groups(bound: Bound) -> dict[str, pd.DataFrame]:
     """Numbers of the first device's spec by group, with what stands behind each; groups without any are left out."""
-    rows: dict[str, list[specs.SpecNumber]] = {name: [] for name in GROUPS}
-    for row in specs.quantities(bound.device):
-        name = _group(row.path)
-        if name is not None:
-            rows[name].append(row)
+    numbers = specs.quantities(bound.device)
+    rows = {name: [row for row in numbers if _group(row.path) == name] for name in GROUPS}
     return {
         name: pd.DataFrame(
             {

@@ -16,7 +16,6 @@ from engine.scenario import ScenarioError
 
 
 def _levels(bound: Bound, report: Report | None) -> None:
-    """Memory levels, with the bytes at each."""
     frame = facts.memory(bound, report)
     answer = glossary.answer_fits(report) if report is not None else fmt.counted(len(frame), "level")
     fig = charts.fits(report.memory, parts.dark()) if report is not None and report.memory else None
@@ -31,7 +30,6 @@ def _levels(bound: Bound, report: Report | None) -> None:
 
 
 def _spec_table(title: str, frame: pd.DataFrame) -> None:
-    """A group of the spec."""
     sources = frame["Evidence"].value_counts()
     answer = ", ".join(f"{count} {basis}" for basis, count in sources.items())
     with parts.card(title, answer, stretch=False):
@@ -44,7 +42,6 @@ def _spec_table(title: str, frame: pd.DataFrame) -> None:
 
 
 def _links(bound: Bound, report: Report | None) -> None:
-    """Wires, and what a request sends over them."""
     frame = facts.links(bound, report)
     answer = glossary.answer_links(report) if report is not None and report.links else fmt.counted(len(frame), "kind")
     with parts.card("Links", answer):

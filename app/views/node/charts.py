@@ -18,7 +18,6 @@ _WIDTHS = (1.5, 9.0)  # px of an idle and of a saturated link
 
 
 def _box(x: float, y: float, text: str, dark: bool) -> Trace:
-    """A part as a framed label."""
     frame: Trace = {"bgcolor": TRACK[dark], "bordercolor": NEUTRAL, "borderwidth": 1, "borderpad": 6}
     return note(x, y, text, align="center", **frame)
 

@@ -71,10 +71,8 @@ def kinds_table(columns: Sequence[KindColumn]) -> dict[str, list[Any]]:
     """
     first, *variants = columns
     kinds = list(dict.fromkeys(kind for column in columns for kind in column.seconds))
-    table: dict[str, list[Any]] = {"Operator": ["all", *kinds]}
-    table[texts.MS] = [1e3 * first.latency_s, *(1e3 * first.seconds.get(kind, 0.0) for kind in kinds)]
-    for column in variants:
-        if column.seconds != first.seconds:
-            name = f"{column.label} {'on' if column.on else 'off'} (ms)"
-            table[name] = [1e3 * column.latency_s, *(1e3 * column.seconds.get(kind, 0.0) for kind in kinds)]
-    return table
+    names = {f"{c.label} {'on' if c.on else 'off'} (ms)": c for c in variants if c.seconds != first.seconds}
+    return {"Operator": ["all", *kinds]} | {
+        name: [1e3 * c.latency_s, *(1e3 * c.seconds.get(kind, 0.0) for kind in kinds)]
+        for name, c in ({texts.MS: first} | names).items()
+    }

@@ -51,8 +51,7 @@ def _compare(text: bytes) -> Measured:
 
 def _show(comparison: Measured) -> None:
     rows = [row for row in comparison.rows if row.predicted]
-    why = reasons(comparison.rows)
-    if why:
+    if why := reasons(comparison.rows):
         lines = [f"{count}: {reason.rstrip('.')}." for reason, count in why.most_common(8)]
         lines += [texts.OTHER_REASONS] if len(why) > len(lines) else []
         listing = "  \n".join(map(fmt.plain, lines))

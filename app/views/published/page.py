@@ -121,9 +121,7 @@ def evidence(rows: list[claims.Row]) -> None:
     now = next((row for row in rows if row["id"] == claim_id), None)
     with right, st.container(border=True, height="stretch"):
         st.markdown(texts.ONE_CLAIM)
-        claim = now or next(iter(claims.worst(rows)), None) or (rows[0] if rows else None)
-        if claim:
-            detail(claim)
+        detail(now or next(iter(claims.worst(rows)), rows[0]))
     times = [row for row in rows if row["kind"] == "timing"]
     quantities = [row for row in rows if row["kind"] != "timing"]
     with parts.card(texts.TIMES, f"{len(times)} listed", stretch=False):

@@ -100,7 +100,6 @@ def _of_field(of: Field, scenario: Scenario, choices: Choices) -> Candidate | No
 
 
 def _tile(of: Field, scenario: Scenario, choices: Choices) -> list[Candidate]:
-    """Each number of the tile."""
     tile = scenario.tile or (None,) * len(choices.knobs)
     return [
         _list_axis(f"tile.{at}", knob.label, "mapping", knob.values, now, glossary.value_label, of.help, first=of.first)
@@ -120,7 +119,6 @@ def _params(of: Field, scenario: Scenario, choices: Choices) -> list[Candidate]:
 
 
 def _switches(of: Field, scenario: Scenario, choices: Choices) -> list[Candidate]:
-    """Each optimisation, on and off."""
     now = {s.name: scenario.switches.get(s.name, s.default) for s in choices.switches}
     return [
         _list_axis(f"switches.{s.name}", s.label, "switch", _ON_OFF, now[s.name], _on_off, s.help)

@@ -117,8 +117,7 @@ def _in_turn(ask: Callable[[], Any]) -> Any:
 def moves(outcome: Outcome, design: SweptDesign) -> None:
     """What the first objective of the selected design depends on most."""
     metric = outcome.metrics[outcome.objectives[0]]
-    expander = st.expander(texts.SENSITIVITY, key="open.moves", on_change="rerun")
-    with expander:
+    with st.expander(texts.SENSITIVITY, key="open.moves", on_change="rerun") as expander:
         if not expander.open:
             return
         scenario = outcome.space.scenario(design.number)
@@ -138,8 +137,7 @@ def moves(outcome: Outcome, design: SweptDesign) -> None:
 
 def change(report: Report, space: PageSpace, metrics: Mapping[str, Metric]) -> None:
     """The smallest change of the current scenario that keeps its limits."""
-    expander = st.expander(texts.INVERSE, key="open.change", on_change="rerun")
-    with expander:
+    with st.expander(texts.INVERSE, key="open.change", on_change="rerun") as expander:
         if not expander.open:
             return
         if not report.scenario.limits.of_figures and report.fits:

@@ -70,18 +70,12 @@ class Outcome:
         if not len(numbers):
             return ()
         _, first, counts = np.unique(values, axis=1, return_index=True, return_counts=True)
-        sign = self.space.objectives[0].sign
-        order = np.argsort(sign * values[0, first], kind="stable")
-        return tuple(
-            SweptDesign(
-                int(numbers[first[i]]),
-                self._swept(int(numbers[first[i]]))
-                if self.serving
-                else dict(zip(self.objectives, map(float, values[:, first[i]]), strict=True)),
-                int(counts[i]),
-            )
-            for i in order
-        )
+        order = np.argsort(self.space.objectives[0].sign * values[0, first], kind="stable")
+        designs = []
+        for at, count in zip(first[order].tolist(), counts[order].tolist(), strict=True):
+            number, figures = int(numbers[at]), dict(zip(self.objectives, values[:, at].tolist(), strict=True))
+            designs.append(SweptDesign(number, self._swept(number) if self.serving else figures, count))
+        return tuple(designs)
 
     @cached_property
     def front_numbers(self) -> np.ndarray:
@@ -144,12 +138,11 @@ class Outcome:
     def design(self, number: int | None) -> SweptDesign | None:
         """A design of the front or the cloud by its number; the front's own where both reach the same."""
         on_front = next((d for d in self.front if d.number == number), None)
-        at = np.flatnonzero(self.cloud_numbers == number) if number is not None and on_front is None else []
-        if on_front is not None or not len(at):
+        if on_front is not None or number is None or number not in self.cloud_numbers:
             return on_front
-        figures = self._swept(int(self.cloud_numbers[at[0]]))
+        figures = self._swept(number)
         twins = (d for d in self.front if all(d.figures[n] == figures[n] for n in self.objectives))
-        return next(twins, SweptDesign(int(self.cloud_numbers[at[0]]), figures))
+        return next(twins, SweptDesign(number, figures))
 
     @cached_property
     def knee(self) -> SweptDesign:
@@ -157,9 +150,8 @@ class Outcome:
 
         A choice for a start, not an optimum.
         """
-        logs = np.log(np.array([[d.figures[n] for n in self.objectives[:2]] for d in self.front]))
-        signs = np.array([o.sign for o in self.space.objectives[:2]])
-        cost = logs * signs
+        figures = np.array([[d.figures[n] for n in self.objectives[:2]] for d in self.front])
+        cost = np.log(figures) * [o.sign for o in self.space.objectives[:2]]
         low, high = cost.min(axis=0), cost.max(axis=0)
         away = (cost - low) / np.where(high > low, high - low, 1.0)
         return self.front[int(np.argmin((away**2).sum(axis=1)))]

@@ -44,8 +44,7 @@ def last_outcome() -> Outcome | None:
 
 def selection(outcome: Outcome) -> SweptDesign:
     """The selected design: what was clicked, else the knee of the front."""
-    number = st.session_state.get("sweep_design")
-    return outcome.design(number) or outcome.knee
+    return outcome.design(st.session_state.get("sweep_design")) or outcome.knee
 
 
 def _select(key: str) -> None:
@@ -116,8 +115,8 @@ def card(outcome: Outcome) -> None:
     where = f"{place + 1} of {len(outcome.front)}" if place is not None else texts.NOT_FRONT
     noun = spaces.noun(outcome.serving)
     with parts.card(texts.SELECTED.format(noun=noun.removesuffix("s")), where):
-        head = " · ".join(f"**{fmt.plain(outcome.metrics[n].text(design.figures[n]))}**" for n in outcome.objectives)
-        st.markdown(head)
+        figures = (outcome.metrics[name].text(design.figures[name]) for name in outcome.objectives)
+        st.markdown(" · ".join(f"**{fmt.plain(figure)}**" for figure in figures))
         scenario = outcome.space.scenario(design.number)
         rows = tables.pair(outcome, design, None if outcome.serving else cached.report(encode(scenario)))
         lines = ["| | Current | Selected |", "|:--|--:|--:|"]

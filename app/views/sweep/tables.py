@@ -90,9 +90,8 @@ def pair(outcome: Outcome, design: SweptDesign, choice: Report | None) -> list[t
             rows.append((m.label, now_text, m.text(getattr(choice, name))))
     if choice.unlisted and "capex_usd" not in outcome.metrics:
         rows.append(("Capital cost", fmt.usd(report.capex_usd), str(choice.unpriced)))
-    limits = [_limit(of) if of.fits else fmt.UNKNOWN for of in (report, choice)]
-    rows.append(("Limited by", limits[0], limits[1]))
-    return rows
+    now_limit, limit = (_limit(of) if of.fits else fmt.UNKNOWN for of in (report, choice))
+    return [*rows, ("Limited by", now_limit, limit)]
 
 
 def _limit(report: Report) -> str:

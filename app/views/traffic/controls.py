@@ -115,8 +115,7 @@ def _arrangement(report: Report) -> dict[str, Any]:
     if name == "pool":
         arrangement["services"] = number(texts.COPIES, 1, 4096, 4, "copies", help=texts.COPIES_HELP)
     elif name == "packets":
-        share = number("Packets classified (%)", 0.001, 100.0, 10.0, "looked")
-        arrangement["share"] = share / 100
+        arrangement["share"] = number("Packets classified (%)", 0.001, 100.0, 10.0, "looked") / 100
         st.caption(texts.PACKETS_CAPTION)
     return arrangement
 
@@ -149,9 +148,8 @@ def _size_kinds(report: Report, has_trace: bool, request: str) -> dict[str, tupl
         ("outputs", options.output_label if decoder and not has_trace else None, scenario.outputs),
         ("items", texts.ITEMS if not decoder and request == "batch" else None, scenario.batch),
     ]
-    params = scenario.params
     lookups = (p for p in options.params if p.name == "lookups")
-    rows += [("lookups", p.label, max(1, round(params.get("lookups", p.default)))) for p in lookups]
+    rows += [("lookups", p.label, max(1, round(scenario.params.get("lookups", p.default)))) for p in lookups]
     return {name: (label, value) for name, label, value in rows if label}
 
 

@@ -32,13 +32,10 @@ def verdict(headline: Headline, sla: Sla, report: Report, daily: bool = False, r
         if headline.limit == "drops":
             return texts.NO_LOAD_KEEPS.format(sla=_promise(sla), said=times)
         idle = sla.figure(headline.report)
-        text = (
-            ""
-            if idle is None
-            else texts.AT_CAPACITY.format(rho=fmt.percent(headline.report.rho), idle=fmt.seconds(idle))
-        )
-        return f"**No load keeps {_promise(sla)}**{text}. {times}"
-    low, high = headline.sure_qps, headline.hopeless_qps
+        text = f"**No load keeps {_promise(sla)}**"
+        if idle is not None:
+            text += texts.AT_CAPACITY.format(rho=fmt.percent(headline.report.rho), idle=fmt.seconds(idle))
+        return f"{text}. {times}"
     batch = inferences_of(report.scenario, request)
     batch_text = texts.REQUESTS_S_EACH.format(batch=batch, unit=report.unit) if batch > 1 else ""
     mean = " on average" if daily else ""
@@ -48,7 +45,7 @@ def verdict(headline: Headline, sla: Sla, report: Report, daily: bool = False, r
         sla=_promise(sla),
         each=batch_text,
         limit=fmt.plain(headline.limit),
-        low=_sure(low, headline.qps, high),
+        low=_sure(headline.sure_qps, headline.qps, headline.hopeless_qps),
         capacity=fmt.si(headline.capacity_qps, "QPS"),
         said=times,
     )

@@ -64,7 +64,6 @@ def numbers(point: OperatingPoint, phone: bool = False) -> list[tuple[str, str, 
     report, inside = point.report, point.report.goodput_per_s
     user, device = fmt.si(point.tokens_per_s_per_user), fmt.si(point.tokens_per_s_per_device)
     gap = report.itl
-    peak = report.peak_kv_blocks / report.kv_blocks
     return [
         ("Requests", fmt.si(report.requests_per_s, "QPS"), f"{fmt.count(report.requests)} simulated", None),
         (
@@ -93,7 +92,7 @@ def numbers(point: OperatingPoint, phone: bool = False) -> list[tuple[str, str, 
         ),
         (
             "KV cache, peak",
-            fmt.percent(peak),
+            fmt.percent(report.peak_kv_blocks / report.kv_blocks),
             f"{report.peak_kv_blocks:,} of {report.kv_blocks:,} blocks",
             texts.KV_HELP,
         ),
