@@ -158,12 +158,12 @@ def _program_text(job: Job, part: str) -> str:
     return assembly.disassemble(_program(job) if part == _PARTS[0] else _part_program(job, part))
 
 
-def _register_lengths(job: Job, program: assembly.NpuProgram) -> dict[str, int]:
-    """Lengths of all registers, the instance's register files and queue checked. [elements]"""
-    npu = npu_of(job.device)
-    elements, queue = (limit.si if limit else None for limit in (npu.vector_elements, npu.queue))
-    limits = {"elements": elements, "queue": queue}
-    return assembly.register_lengths(program, **{name: value for name, value in limits.items() if value is not None})
+def _assemble(job: Job, text: str) -> assembly.NpuProgram:
+    """A text's program; ProgramError where the instance's register files and queue don't hold it."""
+    npu, program = npu_of(job.device), assembly.assemble(text)
+    limits = {"elements": npu.vector_elements, "queue": npu.queue}
+    assembly.register_lengths(program, **{name: limit.si for name, limit in limits.items() if limit})
+    return program
 
 
 def _line(instr: Instruction) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
@@ -180,39 +180,33 @@ def _line(instr: Instruction) -> tuple[str, str, tuple[str, ...], tuple[str, ...
 
 
 def _listing(job: Job, text: str) -> Listing:
-    program, engine = assembly.assemble(text), Engine.of(job.device, job.format)
-    _register_lengths(job, program)
+    program, engine = _assemble(job, text), Engine.of(job.device, job.format)
     visit = job.model["host_visit"] * engine.clock
     timing = time_chains(program.instructions, engine, program.vectors, program.matrices, visit)
-    bars = tuple((bar.unit, bar.chain, bar.start, bar.duration) for bar in timing.bars)
     rows = []
     writers: dict[str, int] = {}
     for at, instr in enumerate(program.instructions):
-        spans = [bar for bar in timing.bars if bar.chain == at]
+        spans = [(start, start + duration) for _, chain, start, duration in timing.bars if chain == at]
         line, unit, reads, writes = _line(instr)
         last = max((writers[name] for name in reads if name in writers), key=lambda n: timing.valid[n], default=None)
-        start, end = min(bar.start for bar in spans), max(bar.start + bar.duration for bar in spans)
+        start, end = min(start for start, _ in spans), max(end for _, end in spans)
         hazard = "read after write" if last is not None else ""
         rows.append(Row(at, program.lines[at], line, unit, start, end, timing.valid[at], reads, writes, last, hazard))
         writers.update(dict.fromkeys(writes, at))
-    return Listing(text, timing.cycles, engine.clock, tuple(rows), bars)
+    return Listing(text, timing.cycles, engine.clock, tuple(rows), timing.bars)
 
 
 def _values(job: Job, text: str, seed: int, limit: int | None) -> tuple[Values, ...]:
-    program = assembly.assemble(text)
-    _register_lengths(job, program)
+    program = _assemble(job, text)
     rng = np.random.default_rng(seed)
     if sum(n * k for n, k in program.matrices.values()) > 50_000_000:
         raise ScenarioError("the matrices have over 50,000,000 weights: a smaller network runs on numbers here")
     matrices = {name: rng.normal(0, k**-0.5, (n, k)).astype(np.float32) for name, (n, k) in program.matrices.items()}
     vectors = {name: rng.normal(0, 1, n).astype(np.float32) for name, n in program.vectors.items()}
     npu = npu_of(job.device)
-    native = round((npu.block or npu.native_dim).si) if job.format.startswith("ms-fp") else 0
+    formats = arithmetic(job.format, round((npu.block or npu.native_dim).si)), None
     with np.errstate(all="ignore"):
-        got, reference = (
-            Processor(format, matrices, vectors).run(program.instructions[:limit])
-            for format in (arithmetic(job.format, native), None)
-        )
+        got, reference = (Processor(form, matrices, vectors).run(program.instructions[:limit]) for form in formats)
     return tuple(register(name, vectors.get(name), got[name], reference[name]) for name in got)
 
 

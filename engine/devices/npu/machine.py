@@ -7,7 +7,6 @@ are the best case.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -35,7 +34,6 @@ def arithmetic(name: str, native: int = 0) -> Format:
     return by_name(name)
 
 
-@dataclass
 class Processor:
     """Vector registers and matrix memory of one processor.
 
@@ -43,16 +41,13 @@ class Processor:
     everything is float64 and nothing is rounded.
     """
 
-    format: Format | None
-    matrices: Mapping[str, np.ndarray]
-    vectors: Mapping[str, np.ndarray]
-    registers: dict[str, np.ndarray] = field(default_factory=dict)
-    weights: dict[str, np.ndarray] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.dtype, self.wide = (np.float16, np.float32) if self.format else (np.float64, np.float64)
-        self.weights = {name: self._narrow(m) for name, m in self.matrices.items()}
-        self.registers = {name: np.asarray(v, self.wide).astype(self.dtype) for name, v in self.vectors.items()}
+    def __init__(
+        self, format: Format | None, matrices: Mapping[str, np.ndarray], vectors: Mapping[str, np.ndarray]
+    ) -> None:
+        self.format = format
+        self.dtype, self.wide = (np.float16, np.float32) if format else (np.float64, np.float64)
+        self.weights = {name: self._narrow(m) for name, m in matrices.items()}
+        self.registers = {name: np.asarray(v, self.wide).astype(self.dtype) for name, v in vectors.items()}
 
     def _narrow(self, values: np.ndarray) -> np.ndarray:
         """Values as products take them, float64."""
@@ -71,8 +66,7 @@ class Processor:
         return self.registers
 
     def _read(self, name: str) -> np.ndarray:
-        parts = [self.registers[part] for part in name.split("+")]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return np.concatenate([self.registers[part] for part in name.split("+")])
 
     def _chain(self, chain: InstructionChain) -> None:
         value = self._read(chain.source)

@@ -45,7 +45,7 @@ def formats(device: Device) -> tuple[str, ...]:
 def stored_bits(device: Device, format: str) -> float:
     """Bits a weight takes on chip, exponent shared over a block: sign and mantissa. [bit]"""
     npu = npu_of(device)
-    best = next((f for f in formats(device)), format)
+    best = next(iter(formats(device)), format)
     exponent = 0.0  # of an exponent, where fewer values share it than those the listed bits count on
     if format in _MANTISSA and npu.block:
         exponent = EXPONENT * (1.0 / npu.block.si - 1.0 / npu.native_dim.si)

@@ -137,8 +137,7 @@ def _exchange(job: Job, peers: float, elements: float) -> tuple[float, float]:
     if peers <= 1 or job.link is None:
         return 0.0, 0.0
     bytes_out = (peers - 1.0) / peers * elements * 2.0
-    rate = job.link.usable
-    return job.link.latency.si * job.link_hops + bytes_out / rate, bytes_out
+    return job.link.latency.si * job.link_hops + bytes_out / job.link.usable, bytes_out
 
 
 def cell_of(ops: Sequence[Op]) -> str:
@@ -200,23 +199,20 @@ def _price_cell(job: Job, engine: Engine, sheet: PassCost, stream: np.ndarray, a
     entry = engine.crossing(ops[0].k.coef, hidden) if engine.in_order else pass_cycles(engine.pipe)
     name = ops[0].name.removesuffix("-input")
     sheet.overheads.append((f"start of {name}", "overhead", (engine.pipe.start + entry) * rounds / engine.clock))
-    _hand_out(job, sheet, at, count, apart)
+    _hand_out(job, sheet, recurrent, at + count, apart, name)
     sheet.spans = sheet.spans or _step_spans(
         ops, (multiply, on_chip, off_chip), mfu, (floor, wire_s * engine.clock), engine.clock
     )
 
 
-def _hand_out(job: Job, sheet: PassCost, at: int, count: int, apart: float) -> None:
+def _hand_out(job: Job, sheet: PassCost, recurrent: Op, end: int, apart: float, name: str) -> None:
     """A cell's outputs brought together where copies of it went apart: every step's state, else the last one."""
-    ops = job.ops[at : at + count]
-    recurrent = next(op for op in ops if op.contraction and op.sequential)
-    parallel = recurrent.attribute("parallel", 1.0)
-    steps = recurrent.steps.at(1, job.length, job.context)
-    read = any(ops[-1].name in op.inputs for op in job.ops[at + count :])
+    read = any(job.ops[end - 1].name in op.inputs for op in job.ops[end:])
+    steps, parallel = recurrent.steps.at(1, job.length, job.context), recurrent.attribute("parallel", 1.0)
     gather_s, bytes_out = _exchange(job, apart, (steps if read else 1.0) * recurrent.k.coef * parallel)
     if bytes_out:
         times = recurrent.layers / parallel * job.batch
-        sheet.overheads.append((f"outputs of {ops[0].name.removesuffix('-input')}", "links", gather_s * times))
+        sheet.overheads.append((f"outputs of {name}", "links", gather_s * times))
         sheet.bytes_out += bytes_out * times
 
 

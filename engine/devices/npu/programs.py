@@ -33,12 +33,12 @@ class HostOperator:
 Instruction = InstructionChain | MatrixWrite | HostOperator
 
 
-def mlp(layers: int, activation: str = "relu") -> tuple[Instruction, ...]:
-    """``layers`` products with bias and activation, the last without: weights ``W1..``, biases ``b1..``; x -> y."""
+def mlp(layers: int) -> tuple[Instruction, ...]:
+    """``layers`` products with bias and ReLU, the last without: weights ``W1..``, biases ``b1..``; x -> y."""
     chains = []
     for i in range(1, layers + 1):
         last = i == layers
-        ops = (VectorOp("add", f"b{i}"), *(() if last else (VectorOp(activation),)))
+        ops = (VectorOp("add", f"b{i}"), *(() if last else (VectorOp("relu"),)))
         chains.append(InstructionChain("x" if i == 1 else f"a{i - 1}", ops, "y" if last else f"a{i}", f"W{i}"))
     return tuple(chains)
 
@@ -67,24 +67,18 @@ def sequence(
     return tuple(program)
 
 
-def convolution(size: tuple[int, ...], window: tuple[int, ...], activation: str = "relu") -> tuple[Instruction, ...]:
+def convolution(size: tuple[int, ...], window: tuple[int, ...]) -> tuple[Instruction, ...]:
     """A convolution of stride 1 that keeps the size, over 1 or 2 dimensions: one product for each place.
 
     Inputs ``x<place>`` hold the channels of a place in row order, weights ``W`` a window's values side by side.
     """
-    strides = [1] * len(size)
-    for axis in range(len(size) - 2, -1, -1):
-        strides[axis] = strides[axis + 1] * size[axis + 1]
-
-    def register(place: tuple[int, ...]) -> str:
-        inside = all(0 <= p < n for p, n in zip(place, size, strict=True))
-        return f"x{sum(p * s for p, s in zip(place, strides, strict=True))}" if inside else "zero"
-
+    numbers = {place: at for at, place in enumerate(product(*map(range, size)))}
     program = []
-    for at, place in enumerate(product(*map(range, size))):
+    for place, at in numbers.items():
         taps = product(*map(range, window))
-        inputs = [register(tuple(p + t - w // 2 for p, t, w in zip(place, tap, window, strict=True))) for tap in taps]
-        program.append(InstructionChain("+".join(inputs), (VectorOp("add", "b"), VectorOp(activation)), f"y{at}", "W"))
+        window_places = (tuple(p + t - w // 2 for p, t, w in zip(place, tap, window, strict=True)) for tap in taps)
+        inputs = [f"x{numbers[near]}" if near in numbers else "zero" for near in window_places]
+        program.append(InstructionChain("+".join(inputs), (VectorOp("add", "b"), VectorOp("relu")), f"y{at}", "W"))
     return tuple(program)
 
 

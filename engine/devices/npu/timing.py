@@ -8,6 +8,7 @@ Sources: Chung et al., IEEE Micro 2018 (units, decoupling); in-order issue and i
 printed rates the depths were fitted on.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,21 +23,11 @@ MEMORY, HOST = "matrix memory", "host"
 
 
 @dataclass(frozen=True)
-class Bar:
-    """A unit busy with one chain of a program. [cycle]"""
-
-    unit: str
-    chain: int
-    start: float
-    duration: float
-
-
-@dataclass(frozen=True)
 class TimedChains:
     """A program that was timed: all cycles, what units did, and when each chain's result was whole. [cycle]"""
 
     cycles: float
-    bars: tuple[Bar, ...]
+    bars: tuple[tuple[str, int, float, float], ...]  # unit, chain, start, duration
     valid: tuple[float, ...]
 
 
@@ -47,8 +38,8 @@ class _Clock:
         self.engine, self.lengths, self.shapes = engine, dict(lengths), dict(shapes)
         self.ready: dict[str, float] = dict.fromkeys(lengths, 0.0)
         self.filled: dict[str, float] = {}  # when a matrix written by the program is whole
-        self.away = 0.0  # until when the host is busy
-        self.bars: list[Bar] = []
+        self.bars: list[tuple[str, int, float, float]] = []
+        self.free: defaultdict[str, float] = defaultdict(float)  # when each unit is done with what it was given
 
     def length(self, source: str) -> float:
         """Elements of a register, or of several side by side. [-]"""
@@ -61,8 +52,7 @@ class _Clock:
     def outside(self, number: int, instr: MatrixWrite | HostOperator, host: float) -> float:
         """A matrix written row by row, or a call to the host; returns when what it makes is whole. [cycle]"""
         if isinstance(instr, HostOperator):
-            start, cycles, unit = max(self.at(instr.source), self.away), host, HOST
-            self.away = start + cycles
+            start, cycles, unit = max(self.at(instr.source), self.free[HOST]), host, HOST
             self.lengths[instr.target], self.ready[instr.target] = self.length(instr.source), start + cycles
         else:
             start, unit = max(self.ready[row] for row in instr.rows), MEMORY
@@ -71,8 +61,13 @@ class _Clock:
             self.filled[instr.matrix] = start + cycles
             shape = len(instr.rows), width
             self.shapes[instr.matrix] = shape[::-1] if instr.transposed else shape
-        self.bars.append(Bar(unit, number, start, cycles))
+        self.book(unit, number, start, cycles)
         return start + cycles
+
+    def book(self, unit: str, number: int, start: float, cycles: float) -> None:
+        """A unit busy with an instruction. [cycle]"""
+        self.free[unit] = start + cycles
+        self.bars.append((unit, number, start, cycles))
 
     def product(self, chain: InstructionChain) -> tuple[float, float]:
         """Elements that leave a chain's product, and the cycles it keeps the tile engines. [-], [cycle]"""
@@ -85,11 +80,6 @@ class _Clock:
 class _InOrder(_Clock):
     """Units in a row, each in program order."""
 
-    def __init__(self, engine: Engine, lengths: Mapping[str, float], shapes: Mapping[str, tuple[float, float]]) -> None:
-        super().__init__(engine, lengths, shapes)
-        self.units: tuple[str, ...] = (UNITS[0], *(f"{UNITS[1]} {i}" for i in range(engine.pipe.mfus)), UNITS[2])
-        self.free = dict.fromkeys(self.units, 0.0)
-
     def run(self, number: int, chain: InstructionChain, places: tuple[int, ...]) -> None:
         """One chain that fits the units, through all of them."""
         pipe, engine = self.engine.pipe, self.engine
@@ -97,26 +87,23 @@ class _InOrder(_Clock):
         beats = engine.vectors(elements) * engine.vector_beats
         begin = max(self.at(chain.source, chain.matrix), self.free[UNITS[0]])
         busy = product if chain.matrix else beats
-        self._book(UNITS[0], number, begin, busy)
+        self.book(UNITS[0], number, begin, busy)
         first = begin + pipe.dispatch + pipe.read + (pipe.product if chain.matrix else 0.0)
         last = first + busy
         first += max(0.0, busy - beats)  # sums of all columns are whole in the last pass over the rows only
-        for i, unit in enumerate(self.units[1:-1]):
+        for i in range(pipe.mfus):
+            unit = f"{UNITS[1]} {i}"
             here = [v for v, place in zip(chain.ops, places, strict=True) if place == i]
             ready = max([self.at(v.operand) for v in here if v.operand], default=0.0)
             first = max(first, self.free[unit], ready)
             last = max(last, first + beats)
-            self._book(unit, number, first, last - first)
+            self.book(unit, number, first, last - first)
             first, last = first + pipe.mfu, last + pipe.mfu
         first = max(first, self.free[UNITS[2]])
         last = max(last, first + beats)
-        self._book(UNITS[2], number, first, last - first)
+        self.book(UNITS[2], number, first, last - first)
         for name in (chain.target, *(v.tap for v in chain.ops if v.tap)):
             self.lengths[name], self.ready[name] = elements, last + pipe.write
-
-    def _book(self, unit: str, number: int, start: float, cycles: float) -> None:
-        self.free[unit] = start + cycles
-        self.bars.append(Bar(unit, number, start, cycles))
 
 
 class _Decoupled(_Clock):
@@ -131,11 +118,10 @@ class _Decoupled(_Clock):
         beats = self.engine.vectors(elements) * self.engine.vector_beats
         there = self.at(chain.source, chain.matrix)
         if product:
-            self.bars.append(Bar(UNITS[0], number, max(self.matrix, there), product))
-        self.bars.append(Bar(UNITS[1], number, max(self.vector, there), beats))
+            self.bars.append((UNITS[0], number, max(self.matrix, there), product))
+        self.bars.append((UNITS[1], number, max(self.vector, there), beats))
         self.matrix, self.vector = self.matrix + product, self.vector + beats
-        ready = {part: self.ready[part] for part in self.ready} | {chain.source: there}
-        ready |= {v.operand: self.at(v.operand) for v in chain.ops if v.operand}
+        ready = self.ready | {chain.source: there} | {v.operand: self.at(v.operand) for v in chain.ops if v.operand}
         for name, cycle in finish(chain, places, self.engine.pipe, ready).items():
             self.lengths[name], self.ready[name] = elements, cycle
 
