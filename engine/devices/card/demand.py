@@ -109,17 +109,6 @@ def _aside(traits, j):
 
 
 @kernel
-def _beside(traits, j, flops, elements, out):
-    """What the host or the video decoder does of op j, if it is theirs."""
-    if traits[j, HOST] > 0.0:
-        out[j, ROOF] = 3.0
-        if traits[j, HOST] == DECODER:
-            out[j, PIXELS] = flops
-        else:
-            out[j, HOST_OPS] = flops + (elements if traits[j, HOST] == HOST_MOVES else 0.0)
-
-
-@kernel
 def _product(j, extents, operands, stay, traits, rec, ways, shard, low, sides):
     """Op j, a product, as tilings read it: fills its row of ``sides``. Returns pieces, skew and effort [MAC].
 
@@ -198,8 +187,10 @@ def demand_ops(table, traits, bags, stay, sizes, rec, out, sides):
         out[j, ROOF] = 2.0
         out[j, SEGMENT] = traits[j, GROUP]
         if _aside(traits, j):
-            if traits[j, RIDES] == 0.0 or traits[j, LANE_READ] > 0.0:
-                _beside(traits, j, flops, reads + writes, out)
+            if traits[j, HOST] > 0.0 and (traits[j, RIDES] == 0.0 or traits[j, LANE_READ] > 0.0):
+                out[j, ROOF] = 3.0
+                moved = reads + writes if traits[j, HOST] == HOST_MOVES else 0.0
+                out[j, PIXELS if traits[j, HOST] == DECODER else HOST_OPS] = flops + moved
             continue
         pieces, skew = cores, 1.0
         near = (reads + writes) * size * copies
@@ -230,10 +221,10 @@ def demand_ops(table, traits, bags, stay, sizes, rec, out, sides):
                 out[j, LANE_OPS] = (
                     flops * traits[j, LANE_FLOP] + reads * traits[j, LANE_READ] + writes * traits[j, LANE_WRITE]
                 )
-        if rec[F.split] == 0.0 and unit != LOOKUP:
-            pieces, skew = 1.0, 1.0
         if unit != LOOKUP:
             near += weight_bytes
+            if rec[F.split] == 0.0:
+                pieces, skew = 1.0, 1.0
         if unit != MATRIX:
             out[j, PORT] = out[j, SRAM] = near
             out[j, CACHE] = near if unit == COPY else max(0.0, near - rec[F.sram_room] * cores)

@@ -123,19 +123,6 @@ def _lightest(load, tables, limit):
 
 
 @kernel
-def _longest(load, starts, rows, start, out):
-    """Fills ``out`` of `busiest` from what each core has to do, the kernels it starts and the rows of each card."""
-    worst = out[2] = 0.0
-    for c in range(load.shape[0]):
-        out[2] = max(out[2], rows[c])
-        for k in range(load.shape[1]):
-            if load[c, k] > worst:
-                worst = load[c, k]
-                out[0] = load[c, k] - starts[c, k] * start
-                out[1] = starts[c, k]
-
-
-@kernel
 def busiest(lists, order_kind, cards, cores, limit, row, bag, single_row, single_kernel, start, items, out):
     """Load of the busiest card and core; fills ``out`` (3,): cycles of that core, its kernel starts, rows of the card.
 
@@ -152,10 +139,8 @@ def busiest(lists, order_kind, cards, cores, limit, row, bag, single_row, single
         else:
             work[i] = items * (lengths[i] * row + bag)
     order = _by_work(work, lists[1]) if order_kind else np.arange(n)
-    load, whole = np.zeros((cards, cores)), np.zeros(cards)
-    starts = np.zeros((cards, cores))
-    rows = np.zeros(cards)
-    tables = np.zeros(cards)
+    load, starts = np.zeros((cards, cores)), np.zeros((cards, cores))
+    whole, rows, tables = np.zeros(cards), np.zeros(cards), np.zeros(cards)
     of = np.empty(n, np.int64)
     for at in range(n):
         i = order[at]
@@ -172,7 +157,9 @@ def busiest(lists, order_kind, cards, cores, limit, row, bag, single_row, single
         turn[card] += 1
         load[card, core] += work[i] + start
         starts[card, core] += 1.0
-    _longest(load, starts, rows, start, out)
+    worst = load.argmax()
+    out[1], out[2] = starts.ravel()[worst], rows.max()
+    out[0] = load.ravel()[worst] - out[1] * start
 
 
 def overflow(lengths: np.ndarray, beyond: int, locality: bool) -> float:

@@ -95,12 +95,6 @@ def spend(demand, rec, out):
         out[j] = a[D.RUNS] * (a[D.MACS_LOW] * rec[F.low_j] + a[D.MACS_WIDE] * rec[F.wide_j] + lanes + near + far)
 
 
-def fields(job: Job, line: float) -> list[float]:
-    """What `spend` reads of a record: joules of an operation and of a byte, and bytes of a line of LPDDR. [J], [B]"""
-    parts = ("array_low_j", "array_wide_j", "lane_j", "core_byte_j", "cache_byte_j", "far_byte_j")
-    return [*(job.model[name] for name in parts), line]
-
-
 def idles(device: Device, model: Mapping[str, float]) -> float | None:
     """What one card draws while it does nothing. [W] ScenarioError where its limit leaves nothing for work."""
     limit = device.power.max

@@ -21,7 +21,7 @@ from engine.devices.card.embedding_bags import (
     overflow,
     split_tables,
 )
-from engine.devices.card.energy import fields, governs, idles, joules, level_bytes, limits_of, spend
+from engine.devices.card.energy import governs, idles, joules, level_bytes, limits_of, spend
 from engine.devices.card.graph import DECODED, HOSTED, LOW, LOW_IN, LOW_OUT, RANGE, RIDES, lower
 from engine.devices.card.padding import padding
 from engine.devices.card.placement import (
@@ -65,6 +65,7 @@ _NO_WORK = frozenset({"Reshape"})
 _PASSES = {"Softmax": 3, "LayerNormalization": 3, "RMSNormalization": 2, "LRN": 2}
 _ON_HOST = frozenset({"NonMaxSuppression", "Preprocess", "Hash"})
 _FUSED_MULTIPLY_ADD = frozenset({"RoiAlign", "BatchNormalization"})
+_JOULES = ("array_low_j", "array_wide_j", "lane_j", "core_byte_j", "cache_byte_j", "far_byte_j")
 WIDEN, NARROW = 2.0, 3.0  # lane operations: convert and scale an operand; scale, round and convert a result
 
 
@@ -206,7 +207,7 @@ def _lookup_fields(job: Job, op: Op) -> list[float]:
     behind = model["nvm_capacity"] if job.switches["nvm-tier"] else 0.0
     far_tables = -math.ceil(-(far.capacity.si + behind) / (op.stored * element))  # whole tables
     limit = larger(float(np.ceil(op.layers / job.ways)), far_tables)
-    tables = beyond(job)[0]
+    tables, _ = beyond(job)
     share = overflow(_lengths(job, op), tables, job.switches["nvm-locality"]) if tables else 0.0
     block = model["nvm_block"]
     beyond_line = math.ceil(op.row_elements * element / block) * block
@@ -261,7 +262,8 @@ def record(job: Job) -> list[float]:
         *(rates[row] for row in (S.low_s, S.wide_s, S.sram_s, S.cache_s, S.far_s)),
         model["array_depth"],
         model["array_filters"],
-        *fields(job, line_bytes(levels(device)[0])),
+        *(model[name] for name in _JOULES),
+        line_bytes(levels(device)[0]),
         *(x for op in job.ops if _unit(op) == D.LOOKUP for x in _lookup_fields(job, op)),
         *rates,
     ]

@@ -129,12 +129,12 @@ def _emits(ops: list[Op], wide: frozenset[str], dynamic: bool) -> dict[str, str]
 
     Nobody narrows anything where ranges are `dynamic`: they are known only when all of a result is.
     """
+    if dynamic:
+        return {op.name: "wide" for op in ops}
     emits: dict[str, str] = {}
     for op in ops:
         into = [emits.get(name, "wide") for name in op.inputs] or ["wide"]
-        if dynamic:
-            emits[op.name] = "wide"
-        elif op.contraction and op.stored:
+        if op.contraction and op.stored:
             emits[op.name] = "low" if op.quantisable and op.name not in wide else "wide"
         elif op.contraction:  # a product of activations
             emits[op.name] = "low" if "low" in into and "wide" not in into else "wide"
@@ -204,8 +204,8 @@ def _with_conversions(ops: list[Op], ranges: str) -> list[Op]:
             else:
                 inputs.append(name)
         if not op.inputs and op.contraction and low:
-            kind = "QuantizeLinear"
-            out.append(_convert(f"{op.name}-quantize", kind, op.reads, op, (), ranges == "searched"))
+            search = ranges == "searched"
+            out.append(_convert(f"{op.name}-quantize", "QuantizeLinear", op.reads, op, (), search))
             inputs = [out[-1].name]
         elif not op.inputs and op.kind == "Conv":
             out.append(_convert(f"{op.name}-convert", "Cast", op.reads, op, ()))
@@ -239,20 +239,6 @@ def _broadcast(ops: list[Op], share: float, single: bool) -> list[Op]:
     return out
 
 
-def _with_decoder(ops: list[Op], work: float, on_host: bool, elements: Dim) -> list[Op]:
-    """Video decoding in front: `work` operations of the host, or pixels of a decoder, for each clip."""
-    decode = Op(
-        name="decode",
-        kind="Preprocess",
-        group="decode",
-        flops=Dim(work, b=1),
-        writes=elements,
-        quantisable=False,
-        attributes=() if on_host else ((DECODED, 1.0),),
-    )
-    return [decode, *ops]
-
-
 _READ = ("fuse", "fuse-sums", "broadcast-on-card", "one-broadcast", "host-embedding", "hardware-decode")
 _RANGES = ("dynamic-ranges", "range-units")
 """Switches that `as_run` reads."""
@@ -274,7 +260,9 @@ def as_run(graph: Graph, low: bool, on: frozenset[str], share: float = 0.0, deco
     for phase in graph.phases:
         ops = list(phase.ops)
         if decode > 0 and graph.unit == "clip":
-            ops = _with_decoder(ops, decode, "hardware-decode" not in on, graph.input_elements)
+            first = Op("decode", "Preprocess", "decode", flops=Dim(decode, b=1), writes=graph.input_elements)
+            marks = ((DECODED, 1.0),) if "hardware-decode" in on else ()
+            ops.insert(0, replace(first, quantisable=False, attributes=marks))
         if "host-embedding" in on:
             ops = [_with(op, **{HOSTED: 1.0}) if op.group == "embedding" and not op.contraction else op for op in ops]
         clip = any(op.attribute("kernel_t") > 1 for op in ops)

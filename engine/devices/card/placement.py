@@ -63,8 +63,7 @@ def table_bits(job: Job) -> float:
 
     Token tables stay wide, those of a recommendation model need not.
     """
-    bags = (op for op in job.graph.ops if op.kind == "EmbeddingBag")
-    bag = next(bags, None)
+    bag = next((op for op in job.graph.ops if op.kind == "EmbeddingBag"), None)
     if bag is None:
         return BITS[wide_format(job.device, job.format)]
     bits = job.model["table_bits"] if job.switches["mixed-tables"] else larger(job.model["table_bits"], 8.0)
@@ -132,7 +131,7 @@ def place(job: Job) -> tuple[Fit, ...]:
     holds = "tables, weights and activations" if need.tables else "weights and activations"
     overflow = 0.0
     if job.switches["nvm-tier"]:
-        tables, _, table_bytes = beyond(job)
+        tables, table_bytes = beyond(job)
         overflow = tables * table_bytes / job.ways  # whole tables
     fits = [Fit(far.name, far.role, need.total - overflow, far.capacity.si, holds, state_bytes=need.state)]
     if job.switches["nvm-tier"] and need.tables:
@@ -147,15 +146,14 @@ def place(job: Job) -> tuple[Fit, ...]:
     return tuple(fits)
 
 
-def beyond(job: Job) -> tuple[int, int, float]:
-    """Tables of a job that lie in the tier behind LPDDR, all its tables, and the bytes of one. [-], [-], [B]"""
+def beyond(job: Job) -> tuple[int, float]:
+    """Tables of a job that lie in the tier behind LPDDR, and the bytes of one. [-], [B]"""
     need = footprint(job, wide=wide_format(job.device, job.format), table_bits=table_bits(job))
     bags = [op for op in job.ops if op.kind == "EmbeddingBag"]
     if not bags or not job.switches["nvm-tier"]:
-        return 0, sum(op.layers for op in bags), 0.0
+        return 0, 0.0
     table_bytes = bags[0].stored * table_bits(job) / 8
     beside = _beside(job)
     beside_bytes = footprint(beside, wide=wide_format(job.device, job.format)).total if beside.ops else 0.0
     room = max(0.0, levels(job.device)[0].capacity.si - (need.total - need.tables) - beside_bytes)
-    tables = bags[0].layers
-    return max(0, tables - int(room // table_bytes) * job.ways), tables, table_bytes
+    return max(0, bags[0].layers - int(room // table_bytes) * job.ways), table_bytes
