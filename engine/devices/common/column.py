@@ -130,15 +130,10 @@ class Column:
         """The first value: what is told about many is told about one of them."""
         return format(float(self.values.flat[0]), spec)
 
-    def __hash__(self) -> int:
-        raise self._apart()
-
-    def _apart(self) -> NotAlike:
-        return NotAlike([d for d, size in enumerate(self.values.shape) if size > 1], wholly=True)
-
     def _refuse(self, *_: Any) -> NoReturn:
-        raise self._apart()
+        raise NotAlike([d for d, size in enumerate(self.values.shape) if size > 1], wholly=True)
 
+    __hash__ = _refuse
     __float__ = __int__ = __index__ = __str__ = __repr__ = __round__ = __floor__ = __trunc__ = __abs__ = _refuse
     __pow__ = __rpow__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _refuse
     sqrt = exp = exp2 = log = log2 = log10 = log1p = expm1 = _refuse  # by these names numpy asks for its functions

@@ -208,7 +208,7 @@ class DeviceFamily:
     request: Callable[[Job], tuple[tuple[str, str, float], ...]] | None = None
     path: Callable[[Mapping[str, bool], Mapping[str, float]], tuple[str, float] | None] | None = None
     knobs: Callable[[Device, Graph, Scenario], tuple[Knob, ...]] = lambda device, graph, scenario: ()
-    switches: tuple[Switch, ...] = field(default=())
+    switches: tuple[Switch, ...] = ()
     compiled: Compiled | None = None  # None: a sweep prices each distinct job once
     idles: Callable[[Device, Mapping[str, float]], float | None] | None = None  # W drawn at any work; None: all of it
     draws: Callable[[Device, Mapping[str, float]], float] | None = None  # of a what-if over the catalog's part [-]
@@ -244,7 +244,7 @@ class DeviceFamily:
         """Groups in which the seconds of a job's operators are added up."""
         if self.compiled is None or not self.compiled.apart[self.compiled.company(job)]:
             return (Group((0, 1, 2), job.rows, np.ones(len(job.rows))),)
-        return groups_of(self.compiled.tables(job), job.rows)
+        return groups_of((self.compiled.tables(job), job.rows))
 
     def exchange_format(self, device: Device, format: str) -> str:
         """Format in which results of a device go to others."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.devices.common.cached import remembered
 from engine.kernels.ir.doubles import above, alike, at_least, chosen, larger, rounded_down, rounded_up, smaller
 from engine.kernels.jit import kernel
 from model_zoo import table as T
@@ -28,21 +29,10 @@ class Group:
     times: np.ndarray
 
 
-_GROUPS: dict[tuple, tuple[tuple[np.ndarray, ...], tuple[Group, ...]]] = {}
-
-
-def groups_of(tables: tuple[np.ndarray, ...], rows: np.ndarray) -> tuple[Group, ...]:
-    """Groups of the operators at some places of tables with a row an operator, remembered per table. [-]"""
-    key = (*map(id, tables), rows.tobytes())
-    entry = _GROUPS.get(key)
-    if entry is None or any(a is not b for a, b in zip(entry[0], tables, strict=True)):
-        if len(_GROUPS) > 512:
-            _GROUPS.clear()
-        entry = _GROUPS[key] = (tables, _groups(tables, rows))
-    return entry[1]
-
-
-def _groups(tables: tuple[np.ndarray, ...], rows: np.ndarray) -> tuple[Group, ...]:
+@remembered(lambda of: (*map(id, of[0]), of[1].tobytes()))
+def groups_of(of: tuple[tuple[np.ndarray, ...], np.ndarray]) -> tuple[Group, ...]:
+    """Groups of the operators at some places, of tables with a row an operator and those places. [-]"""
+    tables, rows = of
     table = tables[0][rows]
     counts = table[:, : T.KIND].reshape(len(rows), -1, 4)
     marks = ((counts[:, :, :1] != 0.0) & (counts[:, :, 1:] != 0.0)).any(axis=1) @ np.array([1, 2, 4])

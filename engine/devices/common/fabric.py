@@ -3,6 +3,7 @@
 A demand is ``{resource: {unit: count}}`` with the resources of `hardware_specs.schema.Fpga`. Estimates.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -40,10 +41,7 @@ POWER = parameters_of(Path(__file__).with_name("power.yaml"))
 
 def what_if_ratio(quantities: Iterable[Quantity | None]) -> Any:
     """By how much what-ifs move the product of some numbers of the catalog. [-]"""
-    result: Any = 1.0
-    for quantity in quantities:
-        result = result if quantity is None else result * (quantity.si / quantity.catalog_si)
-    return result
+    return math.prod((q.si / q.catalog_si for q in quantities if q is not None), start=1.0)
 
 
 def idle_power(device: Device, units: Any, clock: Quantity, model: Mapping[str, float]) -> Any:
