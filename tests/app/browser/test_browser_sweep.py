@@ -49,14 +49,15 @@ DRAWN = """() => {
     return true;
 }"""
 SPOT = """at => {
-    const plot = document.querySelector('.st-key-front .js-plotly-plot'), drag = plot.querySelector('.nsewdrag');
+    const plot = document.querySelector('.st-key-front .js-plotly-plot'), drag = plot?.querySelector('.nsewdrag');
+    if (!drag || !plot._fullLayout) return null;
     drag.scrollIntoView({block: 'center'});
     const box = drag.getBoundingClientRect(), {xaxis, yaxis} = plot._fullLayout;
     const front = plot._fullData.filter(t => t.customdata?.length && t.marker?.size === 8).at(-1);
     const i = Math.min(at, front.x.length - 1);
     const [x, y] = [front.x[i], front.y[i]];
     return {at: [x, y], number: front.customdata[i], x: box.left + xaxis.d2p(x), y: box.top + yaxis.d2p(y)};
-}"""  # of a design of the front
+}"""  # of a design of the front, once its chart is there: a busy host may draw it anew
 RINGED = """spot => {
     const traces = document.querySelector('.st-key-front .js-plotly-plot')?._fullData ?? [];
     const ring = traces.find(t => t.marker?.symbol === 'circle-open' && t.marker.size === 15);
@@ -159,7 +160,7 @@ def hovered(me, design: int) -> dict:
     """Where a design of the front is, with its hover text: again while the chart is drawn anew under a still mouse."""
     hover = me.page.locator(".st-key-front .hovertext").first
     for _ in range(30):
-        spot = me.settled().page.evaluate(SPOT, design)
+        spot = me.settled().page.wait_for_function(SPOT, arg=design).json_value()
         me.page.mouse.move(spot["x"] - 90, spot["y"] - 40)
         me.page.mouse.move(spot["x"], spot["y"])
         with contextlib.suppress(AssertionError):
