@@ -14,7 +14,7 @@ import numpy as np
 from engine.cost.best_plan import make_plan
 from engine.devices import family
 from engine.devices.card import tiling as C
-from engine.devices.card.family import sides
+from engine.devices.card.family import schedule
 from engine.devices.common.job import Job
 from engine.kernels.search.pareto import front_mask
 from engine.kernels.search.tilings import AIMS, MAPPING, count, fewest_k, figures, fits, read, search, weigh
@@ -137,7 +137,7 @@ def products(scenario: Scenario) -> tuple[tuple[Job, Op, np.ndarray], ...]:
         for phase in bound.graph.phases:
             job = job_of(bound, stage, family(stage.device.kind), phase)
             if job.ops and phase.repeat.at(scenario.inputs, scenario.outputs) > 0:
-                rows = sides(job)
+                rows = schedule(job).sides
                 result += [(job, op, row) for op, row in zip(job.ops, rows, strict=True) if row[C.PIECES] > 0]
     return tuple(result)
 

@@ -167,8 +167,6 @@ def overflow(lengths: np.ndarray, beyond: int, locality: bool) -> float:
 
     With `locality` those are the tables of the fewest lookups; otherwise any, which take their share of the tables.
     """
-    if beyond <= 0:
-        return 0.0
     beyond = min(beyond, lengths.shape[0])
     if not locality:
         return beyond / lengths.shape[0]

@@ -274,11 +274,6 @@ def schedule(job: Job) -> CoreSchedule:
     return core_schedule(_tables(job), job.sizes, record(job))
 
 
-def sides(job: Job) -> np.ndarray:
-    """What a search of tilings reads of each product, shape (n_ops, SIDES); rows of zeros where an op is none."""
-    return schedule(job).sides
-
-
 def utilisation(job: Job) -> float:
     """Share of the cores' time in a pass that is work: not kernel starts, waits or idling. [-]"""
     cores = schedule(job)

@@ -118,7 +118,7 @@ class CoreSchedule:
     Attributes
     ----------
     demand : `engine.devices.card.demand`, for one execution. [FLOP], [B] and counts
-    sides : what a search of tilings reads of each product.
+    sides : (n_ops, SIDES), what a search of tilings reads of each product; zeros where an op is none.
     seconds : (n_ops, 6) by resource, executions multiplied in. [s]
     piece, start : of a piece on its core, and of its starts. [s]
     begin, end, core_s : from the start of the operator's segment; core-seconds. [s]

@@ -151,6 +151,4 @@ def link_form(job: Job) -> tuple[Any, ...]:
 def beyond(job: Job) -> tuple[Any, ...]:
     """The last of `FORMAT`: devices that a job's wire joins, and its way to other nodes. [-], [B/s], [s]"""
     far = job.link_beyond
-    if far is None:
-        return ALONE
-    return job.link_joins, far.usable, far.latency.si
+    return (job.link_joins, far.usable, far.latency.si) if far is not None else ALONE

@@ -7,6 +7,7 @@ is a YAML, a module and a line there. Times are estimates; places in memory are 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,10 +45,6 @@ class Span:
     resource: str
 
 
-def _none() -> np.ndarray:
-    return np.zeros(0)
-
-
 @dataclass(frozen=True)
 class PhaseCost:
     """What one pass of a job costs; layers and steps are already multiplied in.
@@ -82,10 +79,10 @@ class PhaseCost:
     """
 
     seconds: np.ndarray
-    flops: np.ndarray = field(default_factory=_none)
-    peak: np.ndarray = field(default_factory=_none)
-    offchip: np.ndarray = field(default_factory=_none)
-    onchip: np.ndarray = field(default_factory=_none)
+    flops: np.ndarray = field(default_factory=partial(np.zeros, 0))
+    peak: np.ndarray = field(default_factory=partial(np.zeros, 0))
+    offchip: np.ndarray = field(default_factory=partial(np.zeros, 0))
+    onchip: np.ndarray = field(default_factory=partial(np.zeros, 0))
     overheads: tuple[tuple[str, str, float], ...] = ()
     link_bytes: float = 0.0
     beyond_bytes: float = 0.0

@@ -107,8 +107,6 @@ def _columns(job: Job, **changes: float) -> np.ndarray:
 
 def _intake(job: Job) -> tuple[tuple[str, str, float], ...]:
     """Time until a part of a network has in its caches what another made, as (name, resource, seconds)."""
-    if len(job.ops) == len(job.phase.ops):
-        return ()
     names, by_name = {op.name for op in job.ops}, {op.name: op for op in job.phase.ops}
     inputs = {name for op in job.ops for name in op.inputs if name in by_name and name not in names}
     bits = 1.0 if job.format == "binary" else BITS[wide_format(job.device, job.format)]
@@ -140,9 +138,8 @@ def _waits_for_calls(job: Job, out: np.ndarray) -> bool:
 
 def helps(job: Job) -> tuple[tuple[str, float], ...]:
     """Where calls that take turns set the rate, shorter ones alone shorten a pass, in proportion. [-] An estimate."""
-    if not other_calls(job) or not _waits_for_calls(job, _columns(job)):
-        return ()
-    return (("calls of the interpreter, which take turns", 1.0),)
+    waits = other_calls(job) and _waits_for_calls(job, _columns(job))
+    return (("calls of the interpreter, which take turns", 1.0),) if waits else ()
 
 
 def top_down(job: Job, out: np.ndarray) -> dict[str, np.ndarray]:

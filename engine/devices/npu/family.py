@@ -91,13 +91,11 @@ def helps(job: Job) -> tuple[tuple[str, float], ...]:
 
 def price(job: Job, detail: bool = True) -> PhaseCost:
     """Cost of one pass on one processor; requests of a batch run one after the other."""
-    n = len(job.ops)
     sheet = pass_cost(job)
     seconds, overheads = as_doubles(sheet.seconds), tuple(sheet.overheads)
     if not detail:
         return PhaseCost(seconds, overheads=overheads)
     spilled_bytes, dram_name, spans = sheet.offchip.astype(np.float64), levels(job.device)[4], sheet.spans
-    flops = work(job)
     notes = []
     defaults = [name for name in DEPTHS if name not in npu_of(job.device).depths]
     if defaults:
@@ -113,8 +111,8 @@ def price(job: Job, detail: bool = True) -> PhaseCost:
         )
     return PhaseCost(
         seconds,
-        flops,
-        np.full(n, peak(job.device, job.format)),
+        work(job),
+        np.full(len(job.ops), peak(job.device, job.format)),
         spilled_bytes,
         sheet.onchip.astype(np.float64),
         overheads=overheads,
