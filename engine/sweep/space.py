@@ -147,12 +147,28 @@ class Space:
         if any(digits[axis] for axis in out):
             raise ScenarioError(f"{', '.join(sorted(self.axes[i].path for i in out))}: left out here, as it has none")
         axes = zip(self.without(out).axes, digits, strict=True)
-        return apply_settings(
-            self.base, [s for axis, digit in axes for s in axis.settings(digit)], self.catalog, self.zoo, self.bases
-        )
+        return self.applied([s for axis, digit in axes for s in axis.settings(digit)])
+
+    def applied(self, settings: Sequence[tuple[str, Any]]) -> Scenario:
+        """The base with settings; where the system or the workload changes, what it does not offer is re-chosen.
+
+        Precision, scheme, devices, switches and parameters of the base stay where the new pair offers them.
+        ScenarioError where a value is refused.
+        """
+        pair = {path: value for path, value in settings if path in ("system", "workload")}
+        scenario = self.base
+        if any(getattr(scenario, path) != value for path, value in pair.items()):
+            system, workload = (str(pair.get(name, getattr(scenario, name))) for name in ("system", "workload"))
+            if (system, workload) not in self._bases:
+                self._bases[system, workload] = _rebase(scenario, system, workload, self.catalog, self.zoo)
+            scenario = self._bases[system, workload]
+        for path, value in settings:
+            if path not in pair:
+                scenario = apply(scenario, path, value)
+        return scenario
 
     @cached_property
-    def bases(self) -> dict[tuple[str, str], Scenario]:
+    def _bases(self) -> dict[tuple[str, str], Scenario]:
         """The base on other pairs of a system and a workload, as far as it has been asked for."""
         return {}
 
@@ -182,7 +198,7 @@ class Space:
         settings = [s for i, digit in zip(self._pair_axes, key) for s in self.axes[i].settings(digit)]
         try:
             singles = single.difference(self._pair_axes)
-            here = apply_settings(self.base, settings, self.catalog, self.zoo, self.bases) if singles else self.base
+            here = self.applied(settings) if singles else self.base
         except (ScenarioError, Unsupported):  # refused as a whole
             return frozenset()
         return frozenset(i for i in singles if self._lacks(here, self.axes[i]))
@@ -244,32 +260,6 @@ def _refused(space: Space, axis: Axis, value: Any, hardware: bool) -> str:
     except ScenarioError as error:
         return str(error)
     return ""
-
-
-def apply_settings(
-    base: Scenario,
-    settings: Sequence[tuple[str, Any]],
-    catalog: Catalog | None = None,
-    zoo: Zoo | None = None,
-    bases: dict[tuple[str, str], Scenario] | None = None,
-) -> Scenario:
-    """A scenario with settings applied; where the system or the workload changes, what it does not offer is re-chosen.
-
-    Precision, scheme, devices, switches and parameters of the base stay where the new pair offers them. ``bases`` holds
-    the base on pairs that were asked for before.
-    """
-    pair = {path: value for path, value in settings if path in ("system", "workload")}
-    scenario = base
-    if pair and any(getattr(base, path) != value for path, value in pair.items()):
-        system, workload = (str(pair.get(field, getattr(base, field))) for field in ("system", "workload"))
-        cache = {} if bases is None else bases
-        if (system, workload) not in cache:
-            cache[system, workload] = _rebase(base, system, workload, catalog, zoo)
-        scenario = cache[system, workload]
-    for path, value in settings:
-        if path not in pair:
-            scenario = apply(scenario, path, value)
-    return scenario
 
 
 def _rebase(base: Scenario, system: str, workload: str, catalog: Catalog | None, zoo: Zoo | None) -> Scenario:

@@ -64,9 +64,8 @@ class ReplicaLoad:
 def columns_of(header: list[str]) -> Header:
     """A table's columns of times over the requests of a run."""
     figures = [Figure(f"{m}_{q}_ms", f"{m}_{q}_s", 1e-3) for m in _METRICS for q in _MEASURES]
-    figures += [Figure(f"{q}_ms", f"latency_{q}_s", 1e-3) for q in _MEASURES] + [
-        Figure("samples_s", "samples_per_s", 1.0)
-    ]
+    figures += [Figure(f"{q}_ms", f"latency_{q}_s", 1e-3) for q in _MEASURES]
+    figures.append(Figure("samples_s", "samples_per_s", 1.0))
     return Header({}, tuple(figure for figure in figures if figure.column in header), (), ())
 
 

@@ -59,9 +59,7 @@ class Measured:
     rows: tuple[Row, ...]
 
 
-def read_measured(
-    path: Path, settings: Sequence[str] = (), catalog: Catalog | None = None, zoo: Zoo | None = None
-) -> Measured:
+def read_measured(path: Path, settings: Sequence[str] = (), catalog: Catalog | None = None) -> Measured:
     """A table with every row's scenario, ``settings`` applied to each.
 
     Raises
@@ -69,7 +67,7 @@ def read_measured(
     ScenarioError
         Where the file as a whole can't be used: a column that is unknown or has no unit, a figure that is none.
     """
-    catalog, zoo = catalog or default_catalog(), zoo or default_zoo()
+    catalog, zoo = catalog or default_catalog(), default_zoo()
     table = read_rows(path)
     at_rate = {"accelerator", "n_accel", "scenario", "target_qps"} <= set(table.header)  # runs at a stated one
     if cpu_tables.is_cpu_table(table.header) and not at_rate:
@@ -274,9 +272,7 @@ def _why_not(serving: Mapping[str, str], devices: str) -> str:
     return ""
 
 
-def figures_of(
-    row: Row, catalog: Catalog, zoo: Zoo | None = None
-) -> tuple[dict[str, float], dict[str, str], ErrorBand | None]:
+def figures_of(row: Row, catalog: Catalog) -> tuple[dict[str, float], dict[str, str], ErrorBand | None]:
     """Predictions of a row's measured figures [SI], why others have none, and their error band."""
     scenario = row.scenario
     assert scenario is not None
@@ -292,8 +288,8 @@ def figures_of(
         result = under_load(scenario, row.concurrency, row.engine, catalog)
         missing = dict.fromkeys(row.measured.keys() - result.keys(), "of a run under load only TTFT and TPOT are")
         figures = {name: value for name, value in result.items() if name in row.measured}
-        return figures, missing, evaluate(scenario, catalog, zoo).error_band
-    report = evaluate(scenario, catalog, zoo)
+        return figures, missing, evaluate(scenario, catalog).error_band
+    report = evaluate(scenario, catalog)
     figures = {}
     for name in row.measured:
         value = getattr(report, name)
@@ -304,30 +300,27 @@ def figures_of(
     return figures, missing, report.error_band
 
 
-def predict(data: Measured, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Measured:
+def predict(data: Measured, catalog: Catalog | None = None) -> Measured:
     """The same table with every row's predictions, or the reason why it has none."""
-    catalog = catalog or default_catalog()
-    rows = tuple(_predict(row, catalog, zoo) for row in data.rows)
-    return Measured(data.name, data.table, data.columns, rows)
+    return replace(data, rows=tuple(_predict(row, catalog or default_catalog()) for row in data.rows))
 
 
-def _predict(row: Row, catalog: Catalog, zoo: Zoo | None) -> Row:
+def _predict(row: Row, catalog: Catalog) -> Row:
     if row.scenario is None:
         return row
     try:
-        figures, missing, band = figures_of(row, catalog, zoo)
+        figures, missing, band = figures_of(row, catalog)
     except InputError as error:
         return replace(row, reason=str(error))
     reason = "" if figures else next(iter(missing.values()))
     return replace(row, reason=reason, predicted=figures, missing=missing, band=band)
 
 
-def groups(rows: Sequence[Row], by: str = "family", zoo: Zoo | None = None) -> list[dict[str, Any]]:
+def groups(rows: Sequence[Row], by: str = "family") -> list[dict[str, Any]]:
     """Count, median, 90th percentile and bias (median of the signed errors) by system, network, format and figure.
 
     ``by``: networks of a ``family`` together, or each ``workload`` by itself; or rows of a serving ``engine``.
     """
-    zoo = zoo or default_zoo()
     sizes: dict[tuple[str, ...], list[float]] = {}
     for row in rows:
         for name, error in row.errors.items():
@@ -336,7 +329,7 @@ def groups(rows: Sequence[Row], by: str = "family", zoo: Zoo | None = None) -> l
             if by == "engine":
                 network = row.engine.name if row.engine is not None else ""
             else:
-                network = s.workload if by == "workload" else zoo.workload(s.workload).family
+                network = s.workload if by == "workload" else default_zoo().workload(s.workload).family
             sizes.setdefault((s.system, network, s.precision, name), []).append(error)
     return [
         {"system": system, by: network, "precision": precision, "figure": name, **spread(errors)}

@@ -23,7 +23,7 @@ from engine.resolve.check import check_model, lower_graph
 from engine.resolve.spec_path import enter, part_of, replaced, set_paths, told_as
 from engine.scenario import Costs, Scenario, ScenarioError
 from engine.scenario.overrides import HARDWARE, apply
-from engine.sweep.space import SIZES, Space, apply_settings
+from engine.sweep.space import SIZES, Space
 from hardware_specs.quantity import Quantity
 from hardware_specs.schema import PAIRED
 
@@ -155,7 +155,7 @@ class Structure:
         self.space, self.beat = space, beat
         self.numeric: tuple[int, ...] = (*numeric, OPTIONS)
         settings = [s for i in sorted(digits) for s in space.axes[i].settings(digits[i])]
-        self.scenario = apply_settings(space.base, settings, space.catalog, space.zoo, space.bases)
+        self.scenario = space.applied(settings)
         self.base: Bound = named(self.scenario, space.catalog, space.zoo)
         self.graph = self.base.graph  # as the accelerator's compiler runs it, once `lower` has found it
         self.part = lru_cache(_REMEMBERED)(partial(Designs, self))
