@@ -33,14 +33,7 @@ def spec_text(spec: BaseModel) -> str:
     data = spec.model_dump(mode="json", exclude_defaults=True)
     if isinstance(spec, Device):
         data["power"] = data.get("power", {})
-    return yaml.dump(data, Dumper=_NoAliases, sort_keys=False, allow_unicode=True, width=110)
-
-
-class _NoAliases(yaml.SafeDumper):
-    """The catalog refuses anchors."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=110)
 
 
 def numbers(node: Any, path: str = "") -> Iterator[tuple[str, Quantity]]:

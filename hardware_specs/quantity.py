@@ -35,16 +35,13 @@ def _unit(text: str) -> tuple[str, float]:
     if text in _UNITS:
         dimension, factor, _ = _UNITS[text]
         return dimension, factor
-    for prefix, scale in _BINARY.items():
-        base = text[len(prefix) :]
-        if text.startswith(prefix) and base in _UNITS and _UNITS[base][0] in ("B", "B/s"):
-            return _UNITS[base][0], scale * _UNITS[base][1]
-    for prefix, scale in _PREFIXES.items():
-        base = text[len(prefix) :]
-        if not (prefix and text.startswith(prefix) and base in _UNITS and _UNITS[base][2]):
+    for prefix, scale in (_BINARY | _PREFIXES).items():
+        base = text.removeprefix(prefix)
+        if base == text or base not in _UNITS:
             continue
-        if scale > 1 or _UNITS[base][0] in _SMALL:
-            return _UNITS[base][0], scale * _UNITS[base][1]
+        dimension, factor, prefixed = _UNITS[base]
+        if dimension in ("B", "B/s") if prefix in _BINARY else prefixed and (scale > 1 or dimension in _SMALL):
+            return dimension, scale * factor
     names = ", ".join(sorted(u for u in _UNITS if u))
     raise SpecError(
         f"unit {text!r} is not known: use one of {names}, with an SI prefix (Ki, Mi, Gi for bytes and bits)"

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,19 +19,11 @@ _AFTER = re.compile(r" (?:after|for) ([\w.-]+)")
 _Bar = tuple[str, str, float]  # name, resource, seconds
 
 
-@dataclass(frozen=True)
-class _Pass:
-    """One pass of a run: bars before what it repeats, of one repetition, and behind. [s]"""
+def _pass_bars(run: PhaseRun, charge: float) -> tuple[list[list[_Bar]], int, int]:
+    """One pass of a run: bars before what it repeats, of one repetition, and behind; its layers and steps. [s]
 
-    before: list[_Bar]
-    repetition: list[_Bar]
-    behind: list[_Bar]
-    layers: int
-    steps: int
-
-
-def _pass_bars(run: PhaseRun, charge: float) -> _Pass:
-    """Operators in their order, each exchange behind the operator whose result it carries, by what repeats together."""
+    Operators in their order, each exchange behind the operator whose result it carries.
+    """
     job, ops = run.job, run.job.ops
     counts = [
         (1 if op.kind in LOOKUPS else op.layers, max(1, round(op.steps.at(job.batch, job.length, job.context))))
@@ -52,8 +43,8 @@ def _pass_bars(run: PhaseRun, charge: float) -> _Pass:
     parts = [
         [bar for row in rows[a:b] for bar in row] for a, b in ((0, first + 1), (first + 1, last + 1), (last + 1, None))
     ]
-    repeats = layers * steps
-    return _Pass(parts[0], [(n, r, s / repeats) for n, r, s in parts[1]], parts[2], layers, steps)
+    parts[1] = [(n, r, s / (layers * steps)) for n, r, s in parts[1]]
+    return parts, layers, steps
 
 
 def _together(bars: list[_Bar], times: float, name: str = "") -> Iterator[_Bar]:
@@ -69,14 +60,14 @@ def _together(bars: list[_Bar], times: float, name: str = "") -> Iterator[_Bar]:
 
 def _passes(run: PhaseRun, charge: float, limit: int) -> Iterator[_Bar]:
     """Bars of a run, as fine as they are at most so many."""
-    parts, count = _pass_bars(run, charge), max(1, round(run.passes))
-    times, repeats = run.passes / count, parts.layers * parts.steps
-    around, inside = len(parts.before) + len(parts.behind), len(parts.repetition)
+    ((before, repetition, behind), layers, steps), count = _pass_bars(run, charge), max(1, round(run.passes))
+    times, repeats = run.passes / count, layers * steps
+    around, inside = len(before) + len(behind), len(repetition)
     fine = count * (around + repeats * inside) <= limit
     coarse = not fine and count * (around + repeats * len(RESOURCES)) <= limit
     whole = not fine and not coarse and count * (around + inside) <= limit
     if not (fine or coarse or whole):
-        bars = [*parts.before, *_together(parts.repetition, repeats), *parts.behind]
+        bars = [*before, *_together(repetition, repeats), *behind]
         if count * len(RESOURCES) > limit:
             yield from _together(bars, run.passes)
             return
@@ -85,16 +76,16 @@ def _passes(run: PhaseRun, charge: float, limit: int) -> Iterator[_Bar]:
         if not (fine or coarse or whole):
             yield from _together(bars, times, prefix)
             continue
-        yield from _with_prefix(parts.before, times, prefix)
+        yield from _with_prefix(before, times, prefix)
         for r in range(repeats if fine or coarse else 1):
-            layer, step = divmod(r, parts.steps)
-            labels = [f"layer {layer + 1}"] * (parts.layers > 1) + [f"step {step + 1}"] * (parts.steps > 1)
+            layer, step = divmod(r, steps)
+            labels = [f"layer {layer + 1}"] * (layers > 1) + [f"step {step + 1}"] * (steps > 1)
             here = ", ".join([prefix] * bool(prefix) + labels * (fine or coarse))
             if fine or not coarse:
-                yield from _with_prefix(parts.repetition, times if fine else times * repeats, here)
+                yield from _with_prefix(repetition, times if fine else times * repeats, here)
             else:
-                yield from _together(parts.repetition, times, here)
-        yield from _with_prefix(parts.behind, times, prefix)
+                yield from _together(repetition, times, here)
+        yield from _with_prefix(behind, times, prefix)
 
 
 def _with_prefix(bars: list[_Bar], times: float, where: str) -> Iterator[_Bar]:

@@ -111,22 +111,17 @@ def _pipeline(bound: Bound) -> Plan:
     return Plan(tuple(stages), hops, 1, (s.devices,), s.devices > 1 or overlaps(bound), notes)
 
 
-def cut_bytes(bound: Bound, ops: Sequence[Op], at: int, format: str) -> float:
-    """Bytes that cross a cut before op number ``at``: every producer's output that a later op reads. [B]"""
-    s = bound.scenario
-    before = {op.name: op for op in ops[:at]}
-    names = dict.fromkeys(name for op in ops[at:] for name in op.inputs if name in before)  # in order: sums are too
-    if not names and before:
-        names = {ops[at - 1].name: None}
-    length = float(s.inputs)
-    return sum(crossing_bytes(before[name], format, s.batch, length) for name in names)
-
-
 def _cut_hop(bound: Bound, part: int, at: int, wire: Wire, format: str) -> Hop:
-    """What part number ``part``, which computes in that format, hands on at a cut before operator number ``at``."""
+    """What part number ``part``, which computes in that format, hands on at a cut before operator number ``at``.
+
+    Every producer's output that a later operator reads; where none does, the last one's. [B]
+    """
     s, ops = bound.scenario, bound.graph.phases[0].ops
     passes = sum(p.repeat.at(s.inputs, s.outputs) for p in bound.graph.phases)
-    crossing = cut_bytes(bound, ops, at, wire.format or bound.family.streamed_io or format) / wire.compression
+    before, crossed = {op.name: op for op in ops[:at]}, wire.format or bound.family.streamed_io or format
+    names = dict.fromkeys(name for op in ops[at:] for name in op.inputs if name in before)  # in order: sums are too
+    producers = [before[name] for name in names or (ops[at - 1].name,)]
+    crossing = sum(crossing_bytes(op, crossed, s.batch, float(s.inputs)) for op in producers) / wire.compression
     pieces = 1.0 * s.inputs if bound.family.streamed_io and ops[at - 1].steps.s else 1.0
     name, way = f"cut after {ops[at - 1].name}", f"to part {part + 2}"
     return Hop(name, wire, crossing, passes, pieces, way=way, after=part + 1)

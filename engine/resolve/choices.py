@@ -87,14 +87,9 @@ class Choices:
 def _why_not(system: str, workload: str, catalog: Catalog, zoo: Zoo) -> str | None:
     entry = catalog.system(system)
     device = catalog.device(entry.devices[0].device)
-    fam = family(device.kind)
-    reasons = []
-    for format in fam.formats(device):
-        reason = fam.supports(device, zoo.graph(workload), format)
-        if reason is None:
-            return None
-        reasons.append(reason)
-    return reasons[0] if reasons else f"{device.name} lists no format with a peak."
+    fam, graph = family(device.kind), zoo.graph(workload)
+    reasons = [fam.supports(device, graph, format) for format in fam.formats(device)]
+    return None if None in reasons else next(iter(reasons), f"{device.name} lists no format with a peak.")
 
 
 def why_not(system: str, workload: str, catalog: Catalog | None = None, zoo: Zoo | None = None) -> str | None:

@@ -55,8 +55,8 @@ COSTS: dict[str, dict[str, Any]] = load_yaml(Path(__file__).with_name("operators
 """What an operator or a port takes. [LUT], [FF]"""
 
 
-def _counts(device: Device, tile: tuple[float, float], format: str) -> dict[str, dict[str, float]]:
-    """Everything that follows from the document's counts. [-]"""
+def fabric(device: Device, tile: tuple[float, float], format: str = "fp16") -> Demand:
+    """Count of each resource by unit for a core with that tile. [-] An estimate, DSP slices a derivation."""
     dfx = core_of(device)
     (d, lanes), vector, bits = tile, vector_lanes(dfx), dfx.channel_bits.si
     mac = ("int-mul", "int-add") if format == "int8" else ("mul", "add")
@@ -83,10 +83,4 @@ def _counts(device: Device, tile: tuple[float, float], format: str) -> dict[str,
         "bias buffers": _DOUBLE * ceil(vector * BYTES * 8 / _BLOCK),
     }
     result["uram"] = {"vector registers": _FILES * ceil(vector * BYTES * 8 / _BLOCK)}
-    return result
-
-
-def fabric(device: Device, tile: tuple[float, float], format: str = "fp16") -> Demand:
-    """Count of each resource by unit for a core with that tile. [-] An estimate, DSP slices a derivation."""
-    counts = _counts(device, tile, format)
-    return {name: units | ({PLATFORM: LEFT[name]} if name in LEFT else {}) for name, units in counts.items()}
+    return {name: units | ({PLATFORM: LEFT[name]} if name in LEFT else {}) for name, units in result.items()}

@@ -246,10 +246,6 @@ class DfxMachine:
         """Scale and shift of a norm of the layer, or of the last one."""
         return self.final if role == isa.FINAL_NORM else self.norms[self._layer][role]
 
-    def rotary(self) -> tuple[np.ndarray, np.ndarray]:
-        """Cosines and sines of the token's position. [-]"""
-        return rotary(self._position, self.model.head)
-
     def load_weights(self, core: _Core, i: Instruction) -> None:
         """The first columns of a matrix."""
         matrix, bias = core.weights[self._layer][int(i.arg)]
@@ -320,8 +316,8 @@ _EXECUTE: dict[int, Callable[[DfxMachine, _Core, Instruction], np.ndarray | None
     isa.MUL_SCALAR: lambda m, core, i: core.vector[i.src1] * core.vector[i.src2],
     isa.LOAD_GAMMA: lambda m, core, i: m.norm(i.role)[0],
     isa.LOAD_BETA: lambda m, core, i: m.norm(i.role)[1],
-    isa.LOAD_COSINE: lambda m, core, i: m.rotary()[0],
-    isa.LOAD_SINE: lambda m, core, i: m.rotary()[1],
+    isa.LOAD_COSINE: lambda m, core, i: rotary(m._position, m.model.head)[0],
+    isa.LOAD_SINE: lambda m, core, i: rotary(m._position, m.model.head)[1],
     isa.LOAD_WEIGHTS: DfxMachine.load_weights,
     isa.ROTATE: lambda m, core, i: _rotate(core, i),
     isa.MUL_HEAD: lambda m, core, i: (

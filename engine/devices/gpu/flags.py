@@ -58,16 +58,11 @@ def _rides(op: Op, by_name: dict[str, Op], riding: set[str], readers: dict[str, 
     if T.CLASS_OF.get(op.kind) != T.ELEMENTWISE or op.kind == "RotaryEmbedding":
         return False
     before = [by_name[name] for name in op.inputs if name in by_name]
-    kernels = [p for p in before if (p.contraction or p.name in riding) and p.layers == op.layers]
-    if op.kind == "Mul":
-        return any(p.contraction and p.writes == op.writes and _later(p, before, by_name) for p in kernels)
-    return bool(kernels) or any(r.kind in _NORMS or r.kind == "Mul" for r in readers.get(op.name, ()))
-
-
-def _later(product: Op, operands: list[Op], by_name: dict[str, Op]) -> bool:
-    """Whether all other operands are there when a product is: they stand before it in the graph."""
-    until = list(by_name).index(product.name)
-    return {operand.name for operand in operands} <= set(list(by_name)[: until + 1])
+    if op.kind == "Mul":  # a product that stands behind all other operands in the graph finds them there
+        last = max(before, key=lambda p: list(by_name).index(p.name), default=op)
+        return last.contraction and last.layers == op.layers and last.writes == op.writes
+    kernels = any((p.contraction or p.name in riding) and p.layers == op.layers for p in before)
+    return kernels or any(r.kind in _NORMS or r.kind == "Mul" for r in readers.get(op.name, ()))
 
 
 def _between_experts(ops: tuple[Op, ...], by_name: dict[str, Op]) -> set[str]:

@@ -46,7 +46,7 @@ from engine.devices.smartnic.slots import (
     threads_of,
 )
 from engine.scenario import Scenario
-from hardware_specs.schema import Device, MemoryLevel
+from hardware_specs.schema import Device
 from model_zoo.ops import Graph
 
 PACKETS = (64, 128, 256, 512, 1024, 1518)
@@ -75,11 +75,6 @@ def supports(device: Device, graph: Graph, format: str) -> str | None:
     return None
 
 
-def _cache(device: Device) -> MemoryLevel | None:
-    """The cache in front of the DRAM: the first on-chip level of the spec."""
-    return next((m for m in device.memory if m.role == "onchip"), None)
-
-
 def packet_times(job: Job) -> tuple[float, float]:
     """Between two packets forwarded beside a job, and of one that is alone: its engine's cycles. [s]
 
@@ -102,7 +97,8 @@ def place(job: Job) -> tuple[Fit, ...]:
 
     A request's input waits in the packet memory of one island, a layer's results in the memory all islands share.
     """
-    dram, cache = dram_of(job.device), _cache(job.device)
+    dram = dram_of(job.device)
+    cache = next((m for m in job.device.memory if m.role == "onchip"), None)  # the one in front of the DRAM
     need = footprint(job, low_bits=1.0, wide="binary")
     fits = [Fit(dram.name, dram.role, need.total, dram.capacity.si, "binary weights and thresholds")]
     if cache is not None:

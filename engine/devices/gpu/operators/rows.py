@@ -110,11 +110,8 @@ def parse_columns(
         if name not in columns:
             raise RowsError(f"column {name!r} is missing: {kind.name} needs {', '.join(mandatory)}")
     texts: dict[str, Sequence[str]] = {"device": [device] * rows} if device else {"device": columns["device"]}
-    for name, default in kind.texts.items():
-        texts[name] = columns[name] if name in columns else [default or ""] * rows
-    for name in _ALWAYS:
-        if name in columns:
-            texts[name] = columns[name]
+    texts |= {name: columns.get(name, [default or ""] * rows) for name, default in kind.texts.items()}
+    texts |= {name: columns[name] for name in _ALWAYS if name in columns}
     numbers = {}
     for name in figures:
         if name in columns:
