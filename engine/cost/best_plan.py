@@ -56,9 +56,7 @@ def enough_devices(bound: Bound, latency_s: float) -> str | None:
     """
     s, schemes = bound.scenario, bound.system.schemes
     pinned = "pinned" in schemes and bound.family.pins is not None
-    for count in sorted(bound.system.devices[0].counts) if pinned else ():
-        if count <= s.devices:
-            continue
+    for count in sorted(n for n in bound.system.devices[0].counts if pinned and n > s.devices):
         wider = replace(bound, scenario=s.with_(devices=count, scheme="pinned"))
         times = assemble(wider, make_plan(wider))
         over = any(fit.rest and fit.need_bytes > fit.capacity_bytes for stage in times.priced for fit in stage.fits)

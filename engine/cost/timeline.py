@@ -94,16 +94,11 @@ def _with_prefix(bars: list[_Bar], times: float, where: str) -> Iterator[_Bar]:
 
 def _bars(times: Schedule, limit: int) -> Iterator[_Bar]:
     share = limit // max(1, sum(len(stage.runs) for stage in times.priced))
-    for at in range(len(times.priced) + 1):
-        last = at == len(times.priced)
-        yield from (
-            (hop.name, "links", seconds)
-            for hop, seconds in times.hops
-            if (hop.after == at or (last and hop.after > at)) and seconds > 0.0
-        )
-        if last:
+    for at, stage in enumerate((*times.priced, None)):
+        hops = ((hop.name, seconds) for hop, seconds in times.hops if min(hop.after, len(times.priced)) == at)
+        yield from ((name, "links", seconds) for name, seconds in hops if seconds > 0.0)
+        if stage is None:
             break
-        stage = times.priced[at]
         yield from ((name, resource, float(s) * stage.charge) for name, resource, s in stage.fixed if s > 0.0)
         for run in stage.runs:
             yield from _passes(run, stage.charge, share)

@@ -5,7 +5,9 @@ the host or a decoder runs are stages of their own where requests overlap: a det
 their card apart (document 000, section VI-B), and video is decoded while cards compute. Estimates.
 """
 
+from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 
 from engine.plan.plan import (
     Hop,
@@ -43,12 +45,15 @@ def _parts(bound: Bound) -> list[tuple[str, list[Op]]]:
     return parts
 
 
-def _crossing(bound: Bound, before: list[Op], after: list[Op]) -> float:
-    """Bytes of what operators `before` a cut make and those right `after` it read."""
+def _crossings(bound: Bound, parts: list[tuple[str, list[Op]]]) -> Iterator[tuple[str, float, str, int]]:
+    """What crosses between the host and a card: its name, bytes that are made before and read after, way and place."""
     s, length = bound.scenario, compiled_length(bound)
-    read = {name for op in after for name in op.inputs}
-    crossing = sum(op.writes.at(s.batch, length, length) * op.layers for op in before if op.name in read)
-    return _WIDE * (crossing or before[-1].writes.at(s.batch, length, length))
+    for at, ((left, before), (right, after)) in enumerate(pairwise(parts), 1):
+        if "host" in (left, right):
+            read = {name for op in after for name in op.inputs}
+            crossing = sum(op.writes.at(s.batch, length, length) * op.layers for op in before if op.name in read)
+            size = _WIDE * (crossing or before[-1].writes.at(s.batch, length, length))
+            yield f"after {before[-1].name}", size, "in" if left == "host" else "out", at
 
 
 def _entering(bound: Bound, parts: list[tuple[str, list[Op]]]) -> tuple[float, float]:
@@ -113,12 +118,8 @@ def _over_switch(bound: Bound, parts: list[tuple[str, list[Op]]], host: Wire, ca
     hops = list(wires.over_network("request from the network", arriving, "in", 0))
     if parts[0][0] != "host":
         hops += through("input", ways * to_card, "in", 0)
-    for at in range(1, last):
-        (left, before), (right, after) = parts[at - 1], parts[at]
-        if "host" in (left, right):
-            way = "in" if left == "host" else "out"
-            size = _crossing(bound, before, after) * (ways if left == "host" else 1)
-            hops += through(f"after {before[-1].name}", size, way, at)
+    for name, size, way, at in _crossings(bound, parts):
+        hops += through(name, size * (ways if way == "in" else 1), way, at)
     if parts[-1][0] != "host":
         hops += through("output", leaving, "out", last)
     return (*hops, *wires.over_network("answer to the network", leaving, "out", last))
@@ -130,9 +131,5 @@ def _direct(bound: Bound, parts: list[tuple[str, list[Op]]], host: Wire) -> tupl
     hops = list(way)
     if parts[0][0] != "host":
         hops.append(Hop("input", host, _entering(bound, parts)[1], 1.0) if parts[0][0] == "decoder" else into)
-    for at in range(1, len(parts)):
-        (left, before), (right, after) = parts[at - 1], parts[at]
-        if "host" in (left, right):
-            way = "in" if left == "host" else "out"
-            hops.append(Hop(f"after {before[-1].name}", host, _crossing(bound, before, after), 1.0, way=way, after=at))
+    hops += [Hop(name, host, size, 1.0, way=way, after=at) for name, size, way, at in _crossings(bound, parts)]
     return (*hops, out) if parts[-1][0] != "host" else tuple(hops)

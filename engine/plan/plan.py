@@ -1,6 +1,6 @@
 """Plan: how a workload lies on a system, as stages on devices and messages on wires."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -193,14 +193,9 @@ def on_host(bound: Bound, fam: DeviceFamily, model: dict[str, float]) -> dict[st
 
 def compiled_length(bound: Bound) -> float:
     """Length of a request as the device runs it: its own, or the mean it is padded to. [tokens]"""
-    s = bound.scenario
-    length = padding(bound)
+    s, padding = bound.scenario, bound.family.padding
+    length = padding(switches_of(bound)) if padding is not None else None
     return 1.0 * s.inputs if length is None else length(model_of(bound), 1.0 * s.inputs, 1.0 * s.batch)
-
-
-def padding(bound: Bound) -> Callable[[Mapping[str, float], float, float], float] | None:
-    """How requests are padded, as (model, inputs, batch) -> mean length; None where they are not."""
-    return bound.family.padding(switches_of(bound)) if bound.family.padding is not None else None
 
 
 def terms(wire: Wire) -> tuple[float, float]:
@@ -220,10 +215,9 @@ def _wire(id: str, name: str, summary: str, bandwidth: Quantity) -> Wire:
 
 def _host_memory(bound: Bound) -> Wire | None:
     """The host's DRAM as a wire that everything crosses which comes to it or leaves it; None where it has none."""
-    memories = [m for m in bound.host.memory if m.role == "offchip" and m.bandwidth is not None] if bound.host else []
-    if not memories or memories[0].bandwidth is None:
-        return None
-    return _wire("memory", "Host DRAM", "Memory of the host.", memories[0].bandwidth)
+    memories = bound.host.memory if bound.host else ()
+    bandwidth = next((m.bandwidth for m in memories if m.role == "offchip" and m.bandwidth is not None), None)
+    return None if bandwidth is None else _wire("memory", "Host DRAM", "Memory of the host.", bandwidth)
 
 
 class HostLink:
@@ -269,15 +263,13 @@ class HostLink:
         )
 
 
-def leaving(op: Op, batch: float, length: float) -> float:
-    """Elements that an operator hands on in a whole pass: of a recurrent one every step's, of all its copies. [-]"""
-    copies = op.layers if op.sequential else 1
-    return op.writes.at(batch, length, length) * op.steps.at(batch, length, length) * copies
-
-
 def crossing_bytes(op: Op, format: str, batch: float, length: float) -> float:
-    """Bytes that an operator hands to another device in a pass; signs travel as packed bits in any format. [B]"""
-    return leaving(op, batch, length) * wire_bytes("binary" if op.kind == "Sign" else format)
+    """Bytes that an operator hands to another device in a whole pass: of a recurrent one every step's, of all copies.
+
+    Signs travel as packed bits in any format. [B]
+    """
+    elements = op.writes.at(batch, length, length) * op.steps.at(batch, length, length)
+    return elements * (op.layers if op.sequential else 1) * wire_bytes("binary" if op.kind == "Sign" else format)
 
 
 _RATE = Quantity(value="1 TB/s", basis="assumed", note="nothing but time is counted")

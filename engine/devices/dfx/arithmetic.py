@@ -36,8 +36,8 @@ def gelu_table(x: np.ndarray, table: np.ndarray = _GELU) -> np.ndarray:
     return np.where(x >= HALF(LIMIT), x, np.where(x <= HALF(-LIMIT), HALF(0), inside))
 
 
-def tree_sum(x: np.ndarray) -> np.float16:
-    """Sum of a power-of-two number of fp16 values by pairs of neighbours. [-]"""
+def tree_sum(x: np.ndarray) -> Any:
+    """Sum of a power-of-two number of fp16 values, or of rows of them, by pairs of neighbours. [-]"""
     while len(x) > 1:
         x = x[0::2] + x[1::2]
     return x[0]
@@ -68,14 +68,10 @@ def product(weights: np.ndarray, x: np.ndarray, d: int, sums: int = 1) -> np.nda
     count = -(-inputs // d)
     with np.errstate(over="ignore", invalid="ignore"):
         tiles = np.pad(weights * x, ((0, 0), (0, count * d - inputs))).reshape(outputs, count, d)
-        while tiles.shape[2] > 1:
-            tiles = tiles[:, :, 0::2] + tiles[:, :, 1::2]
         total = np.zeros((1 << (sums - 1).bit_length(), outputs), HALF)
-        for i, tile in enumerate(tiles[:, :, 0].T):
+        for i, tile in enumerate(tree_sum(np.moveaxis(tiles, 2, 0)).T):
             total[i % sums] += tile
-        while len(total) > 1:
-            total = total[0::2] + total[1::2]
-    return total[0]
+        return tree_sum(total)
 
 
 @dataclass(frozen=True)

@@ -159,15 +159,6 @@ def partial_sums(rec: Sequence[Any], columns: Any) -> Any:
     return ceil(rec[TREE] / kept_beats(rec, columns))
 
 
-def _running_sum(rec: Sequence[Any], elements: Any) -> Any:
-    """Latency of a vector's sum: a tree over each beat, and a pipelined adder that takes a beat a cycle. [cycle]
-
-    As many partial sums circulate in the adder as it has stages; they are added by pairs at the end.
-    """
-    add, beats = rec[ADD], ceil(elements / rec[VECTOR])
-    return add * (one_by_one(_levels, rec[VECTOR]) + exceeds(beats, 1.0) + one_by_one(_levels, smaller(beats, add)))
-
-
 def _hops(rec: Sequence[Any], i: Instruction) -> Any:
     """How often a card passes something on: round the whole ring, or to the next card alone. [-]"""
     return 1.0 if i.op == SEND else rec[CARDS] - 1.0
@@ -194,8 +185,9 @@ def _latency(rec: Sequence[Any], i: Instruction) -> Any:
         return ceil(hops * rec[HOP] + hops * i.columns * rec[BYTES] / rec[LINK_RATE]) + beats
     if i.op in (ADD_OP, SUB_SCALAR, SUB_MAXIMUM):
         return rec[ADD]
-    if i.op == ACCUMULATE:
-        return _running_sum(rec, i.columns)
+    if i.op == ACCUMULATE:  # a tree over each beat, then an adder that takes a beat a cycle, whose sums pair at the end
+        add, beats = rec[ADD], ceil(i.columns / rec[VECTOR])
+        return add * (one_by_one(_levels, rec[VECTOR]) + exceeds(beats, 1.0) + one_by_one(_levels, smaller(beats, add)))
     return {
         EXP_OP: rec[EXP],
         RECIPROCAL_OP: rec[RECIPROCAL],

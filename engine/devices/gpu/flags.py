@@ -42,9 +42,8 @@ def _attentions(ops: tuple[Op, ...]) -> dict[str, tuple[Op, set[str]]]:
             inside.add(at.name)
         values = next((op for op in ops if soft.name in op.inputs and op.kind == "MatMul"), None)
         if at.kind == "MatMul" and values is not None and at.layers == values.layers:
-            for name in at.inputs:  # the rotation, and what appends to the cache
-                if name in by_name and by_name[name].kind in ("RotaryEmbedding", "Concat"):
-                    inside.add(name)
+            before = (by_name[name] for name in at.inputs if name in by_name)  # the rotation, what appends to the cache
+            inside |= {op.name for op in before if op.kind in ("RotaryEmbedding", "Concat")}
             attentions[at.name] = values, (inside | {values.name}) - {at.name}
     return attentions
 

@@ -139,7 +139,12 @@ _PER_UNIT = ("rate", "quantise_rate", "flow")
 def _constants(job: Job, kind: str, name: str) -> Mapping[str, float]:
     """Constants of a kind of operator in a format: the generation's, else those of any that has some, scaled to it."""
     table, _, values = _measurement(job, kind, name)
-    return values if table is _of(job) else _scale(job, values, table)
+    target, late = _of(job), _late(job)
+    if table is target:
+        return values
+    size = (_feed(job) if target is None else target["machine"]["feed"]) / table["machine"]["feed"]
+    times = {"block": late / size, "start": late, "quantise_s": late, "sort": late, "step": late}
+    return {n: v * size if n in _PER_UNIT else v * times.get(n, 1.0) for n, v in values.items()}
 
 
 def _expert_bytes(job: Job, key: str, bits: float) -> float:
@@ -175,13 +180,6 @@ def _token_way(job: Job, wide: bool) -> tuple[Mapping[str, float], Mapping[str, 
     runtime = _graph_runtime("attention_decode", result)
     way = decode_way(str(gpu_of(job.device).generation), name, runtime)
     return result.get(f"{runtime}-own", common), way | {"whole": 0.0}  # engines keep no more than a window
-
-
-def _scale(job: Job, values: Mapping[str, float], table: Mapping[str, Any]) -> Mapping[str, float]:
-    target, late = _of(job), _late(job)
-    size = (_feed(job) if target is None else target["machine"]["feed"]) / table["machine"]["feed"]
-    times = {"block": late / size, "start": late, "quantise_s": late, "sort": late, "step": late}
-    return {n: v * size if n in _PER_UNIT else v * times.get(n, 1.0) for n, v in values.items()}
 
 
 def _late(job: Job) -> float:

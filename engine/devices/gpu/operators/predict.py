@@ -62,12 +62,9 @@ def _band(kind: Kind, part: Part, texts: Mapping[str, str], regime: np.ndarray) 
     table = bands().get(kind.name, {})
     kernel = {"framework": expert_kernel(part, texts), "kernel": ""} if kind.name == "moe" else {}
     cell = table.get(f"{part.generation} {variant_of(kind, {**texts, **kernel})}", {})
-    pairs = []
-    for name in REGIMES:
-        low, high = cell.get(name) or cell.get("all") or table.get("all") or (np.nan, np.nan)
-        wide = 1.0 if part.is_measured else _OUTSIDE
-        pairs.append((low**wide, high**wide))
-    limits = np.array(pairs)[regime]
+    wide = 1.0 if part.is_measured else _OUTSIDE
+    ends = (cell.get(name) or cell.get("all") or table.get("all") or (np.nan, np.nan) for name in REGIMES)
+    limits = np.array([(low**wide, high**wide) for low, high in ends])[regime]
     return limits[:, 0], limits[:, 1]
 
 
