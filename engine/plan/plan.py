@@ -118,11 +118,8 @@ class Plan:
 
 def with_tiles(plan: Plan, tiles: Iterable[tuple[int, ...]]) -> Plan:
     """A plan that leaves the knobs of its stages' devices open, where there are several settings."""
-
-    def at(tile: tuple[int, ...]) -> Plan:
-        return replace(plan, stages=tuple(replace(stage, tile=tile) for stage in plan.stages))
-
-    return replace(plan, options=tuple(map(at, tiles)))
+    options = (replace(plan, stages=tuple(replace(stage, tile=tile) for stage in plan.stages)) for tile in tiles)
+    return replace(plan, options=tuple(options))
 
 
 @lru_cache(maxsize=512)

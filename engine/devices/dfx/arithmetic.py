@@ -49,9 +49,7 @@ def accumulate(x: np.ndarray, lanes: int, stages: int) -> np.float16:
     As many partial sums circulate in the adder as it has stages; beat i is added to sum i modulo `stages`, and the
     sums by pairs of neighbours at the end. [-]
     """
-    padded = np.zeros(-(-len(x) // lanes) * lanes, HALF)
-    padded[: len(x)] = x
-    beats = padded.reshape(-1, lanes)
+    beats = np.pad(x.astype(HALF), (0, -len(x) % lanes)).reshape(-1, lanes)
     sums = np.zeros(1 << (min(len(beats), stages) - 1).bit_length(), HALF)
     for i, beat in enumerate(beats):
         sums[i % stages] += tree_sum(beat)

@@ -185,14 +185,13 @@ class DfxMachine:
         """The `count` likeliest tokens after a prompt; input tokens go through one by one as well."""
         for core in self.cores:
             core.keys, core.values = ([[] for _ in self.model.layers] for _ in range(2))
-        self.history, tokens = [], []
+        self.history, tokens = [], list(prompt)
         for position in range(len(prompt) + count - 1):
-            token = prompt[position] if position < len(prompt) else tokens[-1]
-            best = self.step(token, position)
+            best = self.step(tokens[position], position)
             self.history.append(self.logits)
             if position >= len(prompt) - 1:
                 tokens.append(best)
-        return tokens
+        return tokens[len(prompt) :]
 
     def step(self, token: int, position: int) -> int:
         """One token through embedding, layers and LM head; returns the likeliest next one."""

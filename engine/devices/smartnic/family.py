@@ -53,11 +53,6 @@ PACKETS = (64, 128, 256, 512, 1024, 1518)
 RUNS = ("BinaryGemm", "Sign")
 
 
-def formats(device: Device) -> tuple[str, ...]:
-    """Only binary: there is neither a multiplier array nor floating point."""
-    return ("binary",)
-
-
 def peak(device: Device, format: str) -> float:
     """Engines x 32 bits a cycle x two operations (xor, count): a bound no code without a count instruction reaches.
 
@@ -204,7 +199,7 @@ FAMILY = DeviceFamily(
     kind="smartnic",
     title="SmartNIC",
     label="SmartNIC",
-    formats=formats,
+    formats=lambda device: ("binary",),  # there is neither a multiplier array nor floating point
     peak=peak,
     supports=supports,
     place=place,

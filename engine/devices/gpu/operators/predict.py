@@ -82,14 +82,12 @@ def predict(
     names = list(texts)
     rows = len(texts["device"])
     group, keys = groups(list(texts.values()))
-    order = np.argsort(group, kind="stable")
-    ends = np.cumsum(np.bincount(group, minlength=len(keys)))
+    places = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
     answers = np.full((rows, ANSWER), np.nan)
     low, high = np.full(rows, np.nan), np.full(rows, np.nan)
     why = np.zeros(rows, dtype=np.int64)
     reasons: dict[str, int] = {"": 0}
-    for index, key in enumerate(keys):
-        at = order[ends[index - 1] if index else 0 : ends[index]]
+    for key, at in zip(keys, places, strict=True):
         row = dict(zip(names, key, strict=True))
         try:
             part = named_part(row["device"])
