@@ -106,7 +106,7 @@ def unit_of(op: Op, switches: Mapping[str, bool]) -> str:
     return "device"
 
 
-@remembered(lambda job: (id(job.phase), id(job.ops)))
+@remembered(lambda job: (id(job.phase), id(job.ops), job.switches["two-nets"]))
 def _peer_ops(job: Job) -> tuple[Op, ...]:
     """Operators of a job's phase that it leaves to other jobs of the same card."""
     names = {op.name for op in job.ops}

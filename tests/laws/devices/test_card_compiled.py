@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from engine import default_scenario
 from engine.cost.best_plan import make_plan
 from engine.devices import family
+from engine.devices.card.placement import _peer_ops
 from engine.devices.common.counts import records
 from engine.kernels import jit
 from engine.kernels.jit import CACHE_DIR, JIT_ENABLED
@@ -76,3 +78,13 @@ def test_few_designs_have_the_bits_of_many(system: str, workload: str, searched:
     assert found[0].tobytes() == found[1].tobytes()
     assert found[0][:, [0, -1]].tobytes() == found[2][:, [0, -1]].tobytes()
     assert np.unique(found[0].sum(0)).size > 20
+
+
+def test_what_a_job_leaves_to_others_follows_its_switches() -> None:
+    """It was remembered by the operators alone, though with two nets the host selects boxes."""
+    bound = bind(default_scenario("fb-card", "ssd300-vgg16-voc"))
+    stage = make_plan(bound).stages[0]
+    job = job_of(bound, stage, family(stage.device.kind), bound.graph.phases[0])
+    part = replace(job, ops=job.ops[:1])
+    left = [_peer_ops(replace(part, switches={**part.switches, "two-nets": on})) for on in (False, True)]
+    assert ["NonMaxSuppression" in {op.kind for op in ops} for ops in left] == [True, False]
