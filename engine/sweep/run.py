@@ -216,6 +216,7 @@ class _Archive:
         """All of it, the front in the order of its designs' numbers. Times in [s]."""
         self.counts.explain()
         space, order = self.space, np.argsort(self.number, kind="stable")
+        order = order[front_mask(self.values[:, order].astype(np.float32))]  # what rounding alone parts is equal
         signs = np.array([[o.sign] for o in space.objectives])
         front = Front(space, self.number[order], self.values[:, order] * signs)
         top = Front(space, self.best[0], self.best[1] * signs)

@@ -14,6 +14,7 @@ from engine.cli.main import main
 from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
 from engine.resolve.choices import choices, default_scenario
+from engine.resolve.presets import preset
 from engine.scenario import ScenarioError, decode
 from engine.sweep import (
     FIGURES,
@@ -341,6 +342,14 @@ def test_a_system_axis_takes_what_each_system_offers() -> None:
     assert result.counts.refused == 2  # the SmartNIC runs binary layers only
     assert any("binary" in text for text in result.counts.sentences)
     assert {space.scenario(n).system for n in range(4)} == {"v100-appliance", "dfx-u280"}
+
+
+def test_no_design_is_on_the_front_for_a_rounding_alone() -> None:
+    """Calls that take turns leave batches of 128 and 512 one latency; a quarter of the rate was on the front too."""
+    axes = {"batch": [4, 128, 512], "devices.0.cpu.clock": ["1.65 GHz", "2.08 GHz"]}
+    objectives = ["latency_s", "throughput_per_s"]
+    front = sweep({"scenario": preset("wide-deep-int8").scenario, "axes": axes, "objectives": objectives}).front
+    assert {row["batch"] for row in front.rows()} == {512}
 
 
 def test_cancel_and_progress() -> None:
