@@ -8,15 +8,15 @@ from engine.choose.candidates import Layout
 from engine.choose.question import Question
 from engine.choose.serving import Refusal, Served, offers
 from engine.choose.simulation import LoadFigures, under_load
+from engine.cost.power_and_price import PER_HOST
 from engine.evaluate import evaluate
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.configuration import stage_devices
 from hardware_specs.catalog import Catalog, default_catalog
 from model_zoo.catalog import Zoo, default_zoo
 
-_NODE = 8  # devices of a host, up to which every way to share a network is tried
 _SHORT = 1.25  # times the room that is needed, from which no other way makes it fit
-_NEAR = 1.5  # beyond it, where plain ways of as many devices cost no more than this times the best so far
+_NEAR = 1.5  # beyond a host's devices, where plain ways of as many devices cost no more than this times the best so far
 
 
 class Arrangements:
@@ -62,7 +62,7 @@ class Arrangements:
         if self._demand and any(p.instances == 1 and p.devices < devices for p in self.served):
             return True
         cost, best = (min(map(self._cost, points), default=inf) for points in (here, self.served))
-        return devices > _NODE and cost > _NEAR * best
+        return devices > PER_HOST and cost > _NEAR * best
 
     def _price(self, start: Scenario, ways: dict[str, int | None] | None = None) -> None:
         try:

@@ -15,7 +15,7 @@ import numpy as np
 from engine.devices.gpu.operators.record import fitted
 from engine.kernels.events.passes import PARTS, Times, pass_seconds
 from engine.published.measured.serving import SHARED, cache_room, shared_tables
-from engine.published.measured.table import Figure, Header, amount, format_of, system_of, terms
+from engine.published.measured.table import Figure, Header, amount, format_of, part_columns, system_of, terms
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.overrides import apply
@@ -84,11 +84,11 @@ def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenar
     tokens = names["tokens"].get(workload) or _stated(cells)
     if not tokens or workload not in zoo.ids():
         raise ScenarioError(f"model is {cells['model'][:40]!r}: the tokens of its requests are not known")
-    system = system_of(cells, "accelerator" if cells["accelerator"] else "cpu", catalog)
+    part, count = part_columns(cells)
+    system = system_of(cells, part, catalog)
     fitting = list(_replicas(cells, system, workload, {"cv_inputs": names["cv_inputs"]} | tokens, catalog, zoo))
     if not fitting:
-        column = "n_accel" if cells["accelerator"] else "n_cpu"
-        raise ScenarioError(f"{column} is {cells[column]}: no replica of {workload} fits so many")
+        raise ScenarioError(f"{count} is {cells[count]}: no replica of {workload} fits so many")
 
     def slowest(run: tuple[Scenario, ReplicaLoad]) -> float:
         return _slowest(run[0].model_dump_json(), run[1], catalog)
@@ -102,7 +102,7 @@ def _replicas(
     """Replicas that a row's network fits in, of the fewest devices first, and what arrives at each."""
     names = terms()["under_rate"]
     boards = (parts for word, parts in names["boards"].items() if word in cells["accelerator"].lower().split())
-    count = int(amount(cells, "n_accel" if cells["accelerator"] else "n_cpu")) * next(boards, 1)
+    count = int(amount(cells, part_columns(cells)[1])) * next(boards, 1)
     group = catalog.system(system).devices[0]
     part = catalog.device(group.device)
     entry = next(entry for entry in names["engines"] if _runs(entry, cells["software"].lower(), workload))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.evaluate import evaluate
-from engine.published.measured.table import amount, format_of, system_of, terms
+from engine.published.measured.table import amount, format_of, part_columns, system_of, terms
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from engine.traffic.arrivals import Poisson
@@ -45,10 +45,10 @@ def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenar
     if scenario not in ("server", "offline"):
         raise ScenarioError(f"scenario is {cells['scenario'][:40]}: queries at a rate or all at once are predicted")
     at_cpu = not cells["accelerator"]
-    column = "cpu" if at_cpu else "accelerator"
+    column, count = part_columns(cells)
     part = system_of(cells, column, catalog)
     query_cores = names["cores_together"].get(part, names["cores_together"]["other"])
-    devices = int(amount(cells, "n_cpu" if at_cpu else "n_accel") * amount(cells, "nodes", 1.0))
+    devices = int(amount(cells, count) * amount(cells, "nodes", 1.0))
     queries = names["queries"]
     device = catalog.device(catalog.system(part).devices[0].device)
     cores = device.cpu

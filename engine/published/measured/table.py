@@ -64,6 +64,11 @@ def terms() -> dict[str, Any]:
     return load_yaml((Path(__file__).parent / "names.yaml").read_bytes())
 
 
+def part_columns(cells: Mapping[str, str]) -> tuple[str, str]:
+    """Columns of a log that have a row's part and how many of it: of its accelerators, else of its processors."""
+    return ("accelerator", "n_accel") if cells["accelerator"] else ("cpu", "n_cpu")
+
+
 def system_of(cells: Mapping[str, str], column: str, catalog: Catalog) -> str:
     """Id of the system whose every word stands in what a log calls its part. ScenarioError for none, or several."""
     text, names = cells.get(column, ""), terms()["under_rate"]

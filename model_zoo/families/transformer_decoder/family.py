@@ -17,7 +17,7 @@ from model_zoo.families.transformer_decoder.tower import (
     source_encoder,
 )
 from model_zoo.ops import ONE, Dim, Graph, Linear, Op, Phase, Sum, dim
-from model_zoo.schema import WorkloadError
+from model_zoo.schema import Workload, WorkloadError
 
 LAST = dim(1, "b")  # the one token a request's logits are needed for
 FIRST = View(dim(1, "b"), ONE, ONE)  # the token that begins what answers an encoder
@@ -126,6 +126,20 @@ def _guess(shape: Shape, view: View, *, absorb: bool) -> tuple[Op, ...]:
     entry = join.linear("guess-join", 2 * shape.hidden, shape.hidden, "guess-norm-token", "guess-norm-left")
     block = _layer(shape, layer, view, entry, absorb=absorb, encoder=None)
     return _with_head(shape, view, [*ops, *join.ops, *block.copies("-guess", 1)], LAST)
+
+
+def draft_params(network: Workload, draft: Workload) -> dict[str, int]:
+    """Parameters with which a decoder has another one as its draft network: that one's sizes.
+
+    WorkloadError where that is no dense decoder of the same vocabulary.
+    """
+    sizes = {name: number.value for name, number in draft.params.items()}
+    values = {f"draft_{name}": value for name in DRAFT if isinstance(value := sizes.get(name, 0), int) and value}
+    needed = {f"draft_{name}" for name, is_needed in DRAFT.items() if is_needed or name in sizes}
+    dense = draft.family == network.family and not sizes.keys() & {"experts", "kv_rank", "mixers"}
+    if not dense or sizes.get("vocab") != network.params["vocab"].value or needed - values.keys():
+        raise WorkloadError(f"draft is {draft.id!r}; a dense decoder of {network.name}'s vocabulary is needed")
+    return values
 
 
 def _draft(shape: Shape) -> Shape | None:
