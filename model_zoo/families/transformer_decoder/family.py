@@ -106,9 +106,8 @@ def _guessing(shape: Shape) -> tuple[int, float]:
     if not guesses:
         return 0, 1.0
     if not p.whole("guess_layers", 0, 4096) and not p.has("draft_layers"):
-        raise WorkloadError(
-            f"parameter 'guesses' is {guesses}; the network has no layer that guesses (guess_layers) and no draft"
-        )
+        lacking = "no layer that guesses (guess_layers) and no draft network (draft_layers)"
+        raise WorkloadError(f"parameter 'guesses' is {guesses}; the network has {lacking}")
     if not p.has("acceptance"):
         raise WorkloadError(f"parameter 'guesses' is {guesses}; 'acceptance' has to say how likely a guess holds")
     acceptance = p.number("acceptance", 0.0, 1.0)
@@ -133,6 +132,8 @@ def draft_params(network: Workload, draft: Workload) -> dict[str, int]:
 
     WorkloadError where that is no dense decoder of the same vocabulary.
     """
+    if network.family != "transformer-decoder":
+        raise WorkloadError(f"draft is {draft.id!r}; {network.name} makes no tokens that another network could guess")
     sizes = {name: number.value for name, number in draft.params.items()}
     values = {f"draft_{name}": value for name in DRAFT if isinstance(value := sizes.get(name, 0), int) and value}
     needed = {f"draft_{name}" for name, is_needed in DRAFT.items() if is_needed or name in sizes}

@@ -104,7 +104,7 @@ def test_a_draft_network_of_half_its_sizes_says_what_is_missing() -> None:
 
 
 def test_what_cannot_guess_says_so() -> None:
-    with pytest.raises(ScenarioError, match="no layer that guesses"):
+    with pytest.raises(ScenarioError, match=r"no layer that guesses .* and no draft network \(draft_layers\)"):
         evaluate(default_scenario("h200-sxm", "llama3.1-8b").with_(params={"guesses": 1, "acceptance": 0.5}))
     with pytest.raises(ScenarioError, match=r"acceptance.* 0 to 1 is allowed"):
         evaluate(_guessing("deepseek-r1", 1, 1.5))
@@ -118,6 +118,9 @@ def test_a_workload_is_a_draft_by_its_name_if_it_has_the_vocabulary() -> None:
             with_draft(base, id)
     with pytest.raises(ScenarioError, match="workload 'nothing' is not in the catalog"):
         with_draft(base, "nothing")
+    for draft in ("llama3.2-1b", "resnet50"):
+        with pytest.raises(ScenarioError, match=f"draft is '{draft}'; ResNet-50 makes no tokens"):
+            with_draft(default_scenario("h200-sxm", "resnet50"), draft)
 
 
 def test_a_draft_pays_for_few_clients_and_not_for_many(capsys: pytest.CaptureFixture[str]) -> None:
