@@ -13,6 +13,7 @@ from app.shared.load import Load, ServingLoad
 from app.views.traffic.serving import charts, tables, texts
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
+from engine.resolve.draft import with_draft
 from engine.resolve.presets import PRESETS
 from engine.scenario import encode
 from engine.traffic.engines.calendar import ClosedLoop
@@ -47,6 +48,17 @@ def test_at_one_client_the_page_says_what_evaluate_says(preset: str) -> None:
     assert ours[1] == theirs[1]
     assert float(ours[0]) == pytest.approx(float(theirs[0]), rel=1e-2)
     assert numbers["TTFT p50"].split()[1] == fmt.seconds(report.ttft_s).split()[1]
+
+
+def test_tokens_that_a_pass_makes_together_have_no_gap_and_a_time_each() -> None:
+    """The median gap of a network with three guesses is 0 s, and the chart divided by it."""
+    base = default_scenario("h200-sxm", "llama3.1-70b", devices=2, scheme="tensor").with_(outputs=64)
+    scenario = with_draft(base, "llama3.2-1b")
+    scenario = scenario.with_(params=scenario.params | {"guesses": 3, "acceptance": 0.75})
+    at = opened("traffic", s=encode(scenario), clients="1")
+    assert not at.error
+    assert fmt.seconds(evaluate(scenario).tpot_s).split()[1] == shown(at)["TPOT p50"].split()[1] == "ms"
+    assert float(shown(at)["TPOT p50"].split()[0]) == pytest.approx(1e3 * evaluate(scenario).tpot_s, rel=0.1)
 
 
 def test_it_answers_in_six_numbers_and_names_what_binds() -> None:

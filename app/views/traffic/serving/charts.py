@@ -37,7 +37,7 @@ _LANE = 0.66  # of a row, the height of its largest value
 def along(runs: Sequence[OperatingPoint], now: OperatingPoint, load: ServingLoad, dark: bool) -> Figure:
     """TTFT and inter-token latency along the load, p99 and p50, with the limits and the load at hand.
 
-    The shade is the interval of TTFT p99."""
+    The shade is the interval of TTFT p99. A gap of 0 s, of tokens that one pass makes, is not drawn."""
     curves = []
     for time, name, colour, symbol in (
         ("ttft", "TTFT", INK[dark], "circle"),
@@ -45,7 +45,7 @@ def along(runs: Sequence[OperatingPoint], now: OperatingPoint, load: ServingLoad
     ):
         pairs = [(p.level, figures) for p in runs if (figures := getattr(p.report, time)) is not None]
         for metric, dash in (("p99", "solid"), ("p50", "dot")):
-            values = [(level, getattr(figures, metric).value) for level, figures in pairs]
+            values = [(level, s) for level, figures in pairs if (s := getattr(figures, metric).value) > 0.0]
             curves.append(LoadTimes(f"{name} {metric}", values, colour, dash, symbol))
     levels = [p.level for p in runs] + [now.level]
     start, end = min(levels) / 1.15, max(levels) * 1.15
