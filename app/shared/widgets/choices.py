@@ -191,6 +191,6 @@ def stray(label: str, options: Iterable[str], text: str) -> str:
     """The sentence about a value that is none of the ``options``."""
     *head, last = options
     if len(head) >= _LISTED:
-        return f"{label} {text[:40]!r} of this link is not known{hint(text, [*head, last])}"
+        return f"{label} {text[:40]!r} of this link is not known{hint(text, [*head, last], 'the page')}"
     listing = f"{', '.join(head)} and {last} are" if head else f"{last} is"
     return f"{label} {text[:40]!r} of this link is not known; {listing}"

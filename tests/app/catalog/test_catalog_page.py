@@ -111,3 +111,5 @@ def test_an_entry_that_is_shown_travels_in_the_link_and_outlives_a_look_at_anoth
     bad = opened("catalog", section="devices", entry="h100-sxn")
     [warning] = [w.value.replace("\\", "") for w in bad.warning]
     assert warning.startswith("Entry 'h100-sxn' of this link is not known; nearest: h100-sxm")
+    [warning] = [w.value for w in opened("catalog", section="devices", entry="nonsense").warning]
+    assert f"is not known; the page lists all {len(CATALOG.ids('devices'))}" in warning
