@@ -24,7 +24,6 @@ from engine.traffic.policies import DecoderServer
 from engine.traffic.scenario_load import in_turn, is_decoder, token_bytes, usual_policy
 from engine.traffic.serving import Serving
 from engine.traffic.sizes import Fixed
-from engine.traffic.sla import agreed
 from engine.traffic.traces.requests import RequestFile, read_requests
 
 _OF_SCENARIO = (*(f.path for f in FIELDS if f.flag and f.path not in ("inputs", "outputs")), "set")
@@ -40,9 +39,9 @@ def serves(args: argparse.Namespace) -> bool:
 
 
 def needs_engine(args: argparse.Namespace, scenario: Scenario) -> bool:
-    """Whether a capacity is a serving engine's: of several limits, a policy, pools, what may vary, a time of tokens."""
+    """Whether a capacity is a serving engine's: a language model's, or by several limits, a policy, pools or levers."""
     by_option = "," in args.sla or args.policy is not None or bool(args.vary) or args.pools is not None
-    return by_option or (agreed(args.sla)[0] != "latency" and is_decoder(scenario))
+    return by_option or (is_decoder(scenario) and args.arrangement in (None, "whole"))
 
 
 def engine_answer(policy: str, scenario: Scenario | None, max_seqs: int) -> tuple[dict[str, Any], list[str]]:

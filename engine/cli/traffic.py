@@ -165,12 +165,11 @@ def capacity(args: argparse.Namespace) -> Answer:
     if first.plan is None or first.headline is None:
         raise ScenarioError(first.problem)
     document = {"at_limit": first.headline.report.as_dict(), "against": [*map(_offer, rivals)]}
-    engine, engine_lines = _engine(serving, scenario)
-    lines = [f"a node: {first.headline.message}", *_plan(first), *engine_lines]
+    lines = [f"a node: {first.headline.message}", *_plan(first)]
     for offer in rivals:
         answer = offer.problem if offer.headline is None or offer.plan is None else offer.headline.message
         lines += ["", f"against {offer.name}: {answer}", *_plan(offer)]
-    return _offer(first) | engine | document, lines
+    return _offer(first) | document, lines
 
 
 def _site(args: argparse.Namespace, scenario: Scenario) -> traffic.SiteFacts:

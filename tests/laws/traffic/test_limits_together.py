@@ -102,13 +102,12 @@ def test_every_door_serves_a_language_model_by_one_calendar(capsys) -> None:
     for ours, theirs in (("latency_s", "e2e_s"), ("ttft_s", "ttft_s"), ("tpot_s", "tpot_s")):
         assert queue[ours]["p50"]["value"] == pytest.approx(engine[theirs]["p50"], rel=0.03)
     ask = ["capacity", *TARGET, "--sla", "p99=10s"]
-    queue, engine = said(capsys, *ask, "--requests", "4000"), said(capsys, *ask, "--policy", "vllm")
-    assert queue["node"]["qps"] == pytest.approx(engine["node"]["qps"], rel=0.05)
-    assert queue["node"]["capacity_qps"] == pytest.approx(engine["node"]["capacity_qps"], rel=0.05)
-    assert queue["plan"]["nodes"] == engine["plan"]["nodes"]
+    alone, named = said(capsys, *ask), said(capsys, *ask, "--policy", "vllm")
+    assert alone == named  # it took 30 times as long, of 200,000 requests at each rate, and had another error band
+    assert alone == said(capsys, *ask[:-1], "e2e:p99=10s")
     system, inputs, outputs = Serving().of(default_scenario("h100-sxm", "llama3.1-8b", inputs=512, outputs=64))
     best = max_qps(system, Sla(10.0), Poisson(1.0), sizes=inputs, outputs=outputs, requests=4000)
-    assert best.qps == queue["node"]["qps"]
+    assert best.qps == pytest.approx(alone["node"]["qps"], rel=0.05)
 
 
 def test_a_language_model_that_does_not_batch_says_so(capsys) -> None:
