@@ -13,6 +13,7 @@ from engine.cost.error_bands import told
 from engine.evaluate import evaluate
 from engine.lab.host import calibrate as this_host
 from engine.lab.host import measure as runs_here
+from engine.lab.host.measure.jobs import kernel
 from engine.lab.host.measure.network import files, measure_workload
 from engine.lab.numerics import workflow
 from engine.lab.numerics.trained import wide_deep_study
@@ -47,22 +48,15 @@ def measure(args: argparse.Namespace) -> Answer:
         )
     entry = runs_here.kernel_named(args.kernel)
     shape = runs_here.shape_of(entry, args.shape)
-    result = runs_here.measure_kernel(
-        entry.name,
-        shape,
-        args.precision or entry.precisions[0],
-        args.threads,
-        repeats=args.repeats,
-        bounds=bounds,
-        roofline=runs_here.host_roofline(),
-    )
-    data = result.to_dict()
+    of = (entry.name, shape, args.precision or entry.precisions[0], args.threads)
+    shown = kernel(*of, args.repeats, bounds, None)
+    result = shown.run
     sentences = [f"{entry.title}, {' x '.join(map(str, shape))}; error of the signal, against float64"]
     if result.roof_share is not None:
         sentences.append(f"{percent(result.roof_share)} of what the probed roofs allow")
     if result.library is not None:
         sentences.append(f"numpy FP32: {result.library.median / result.time.median:.3g} times our time")
-    return data, sentences
+    return shown.to_dict(), sentences
 
 
 def _wide_deep(args: argparse.Namespace) -> Answer:

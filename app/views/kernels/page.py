@@ -119,6 +119,26 @@ def under_roofs(result: KernelShown) -> None:
     parts.chart(texts.ROOFLINE, answer, fig, "kernel-roofline")
 
 
+def counters(result: KernelShown) -> None:
+    """What the host's cores counted beside what the model expects, or why nothing is counted."""
+    counts, expected = result.run.counts.to_dict(), result.estimated_counters
+    with st.expander(texts.COUNTERS, key="open.counters"):
+        st.caption(counts.get("reason") or texts.COUNTED.format(share=fmt.percent(counts["counted_share"])))
+        rows = [
+            (label, fmt.digits3(counts.get(ours)), fmt.digits3(expected.get(theirs)))
+            for label, ours, theirs in (
+                (texts.INSTRUCTIONS_PER_CYCLE, "instructions_per_cycle", "instructions_per_cycle"),
+                (texts.CYCLES, "cycles", ""),
+                (texts.INSTRUCTIONS, "instructions", ""),
+                (texts.CACHE_REFERENCES, "cache_references", ""),
+                (texts.CACHE_MISSES, "cache_misses", "dram_lines"),
+                (texts.BRANCH_MISSES, "branch_misses", ""),
+            )
+        ]
+        right = ["Measured", "Predicted"]
+        parts.table(pd.DataFrame(rows, columns=["In a call", *right]), tall=None, right=right)
+
+
 def host_probe(roofline: MeasuredRoofline) -> None:
     """What the probe saw."""
     with st.expander(f"Host probe · {roofline.isa}, {roofline.threads} threads", key="open.probe"):
@@ -151,7 +171,7 @@ def _exports() -> Files | None:
     result = _last_result()
     if result is None:
         return None
-    data = result.run.to_dict() | {"predicted_s": result.estimate_s, "roofline": asdict(result.roofline)}
+    data = result.to_dict() | {"roofline": asdict(result.roofline)}
     return {"Run, JSON": (f"kernel-{result.run.kernel}", lambda: data)}
 
 
@@ -178,6 +198,7 @@ def show() -> None:
             st.caption(texts.OTHER_CHOICE)
         headline(result)
         under_roofs(result)
+        counters(result)
         host_probe(result.roofline)
     fused.on_this_host()
 

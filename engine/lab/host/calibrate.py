@@ -33,6 +33,7 @@ from engine.lab.host.measure.operators import (
     soft,
 )
 from engine.lab.ir.microkernel import MR, NC
+from engine.lab.ir.probe import IDLE, idle_ir
 from engine.lab.operators.gemm import Packed, gemm_f32
 from engine.lab.probe import MeasuredRoofline, Prober, compute_peak, stream_read
 from engine.lab.timing import sample
@@ -53,6 +54,26 @@ def _spin(steps, seed):
         x ^= x >> 1
         x ^= x << 3
     return x
+
+
+_idle = idle_ir()
+
+
+@kernel
+def _nothing(turns):
+    _idle(turns)
+
+
+def _cycle() -> float:
+    """Shortest time of a cycle. [s]"""
+    return sample(lambda: _spin(_SPIN_STEPS, 1), thread_time, 9, _STRAND).best / (4.0 * _SPIN_STEPS)
+
+
+def _issue_width() -> float:
+    """Instructions that a core issues in a cycle; both are taken in the same moments. [1/cycle]"""
+    turns = _SPIN_STEPS // 10
+    ratios = (_cycle() / sample(lambda: _nothing(turns), thread_time, 9, _STRAND).best for _ in range(3))
+    return max(1.0, round(IDLE * turns * median(ratios)))
 
 
 def _last_level(roofline: MeasuredRoofline, prober: Prober) -> float:
@@ -123,7 +144,7 @@ def _exposure(call_s: float, roofline: MeasuredRoofline) -> float:
 def probe_profile(roofline: MeasuredRoofline, prober: Prober) -> dict[str, float]:
     """A few small operators timed on one thread, as `device.yaml` names and explains them: about a second once they are
     compiled. A measurement, SI; of vectors, rows and hashed ids in cycles."""
-    clock = 4.0 * _SPIN_STEPS / sample(lambda: _spin(_SPIN_STEPS, 1), thread_time, 9, _STRAND).best
+    clock = 1.0 / _cycle()
     gemm = min(1.0, max(_share(product(m, 512, 512, "fp32", 1)) for m in (256, 512)))
     call, window_call, step_call = _calls()
     sliding = call + window_call
@@ -151,6 +172,7 @@ def probe_profile(roofline: MeasuredRoofline, prober: Prober) -> dict[str, float
     near, far = _streams(roofline, prober)
     return {
         "clock": clock,
+        "issue_width": _issue_width(),
         "gemm": gemm,
         "short_row": short,
         "thin_input": min(1.0, thin),

@@ -1,7 +1,8 @@
-"""What the probe runs, as IR: products that never leave the registers, and reads that do nothing else."""
+"""What the probe runs, as IR: products that never leave the registers, reads alone, and instructions without work."""
 
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
@@ -11,6 +12,8 @@ from engine.lab.ir.microkernel import VL, load, multiply_add
 
 CHAINS = 24 if VL == 16 else 12
 """Independent sums: latency times throughput of the widest machines, within the registers."""
+IDLE = 64
+"""Instructions without work in a turn of their loop."""
 _LINE = 64
 _VECTOR_BYTES = 4 * VL
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
@@ -53,6 +56,22 @@ def compute_ir() -> Any:
             return context.get_dummy_value()
 
         return types.void(data, types.intp), codegen
+
+    return emit
+
+
+def idle_ir() -> Any:
+    """``idle(turns)``: `IDLE` instructions that do nothing, ``turns`` times, as many at once as a core issues."""
+    llvm.initialize_native_asmparser()
+
+    @intrinsic
+    def emit(typingctx: Any, turns: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            with cgutils.for_range(builder, args[0]):
+                builder.asm(ir.FunctionType(ir.VoidType(), ()), "nop\n" * IDLE, "", (), True)
+            return context.get_dummy_value()
+
+        return types.void(types.intp), codegen
 
     return emit
 

@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.shared import host_runs
 from app.shared.figures.roofline import Level
+from app.shared.formats import digits3
 from app.views.kernels import charts as kernel_charts
 from app.views.kernels import fused
 from engine.kernels.jit import JIT_ENABLED
@@ -80,6 +81,9 @@ def test_a_run_shows_its_time_its_share_of_the_roofs_and_its_error():
     assert shown.run.shape == (256, 256, 256)
     assert len(shown.run.time.samples) >= 3
     assert shown.estimate_s > 0
+    (table,) = (frame.value for frame in at.dataframe if "In a call" in frame.value)
+    assert table["Predicted"].iloc[0] == digits3(shown.estimated_counters["instructions_per_cycle"])
+    assert any(shown.run.counts.reason in c.value for c in at.caption), "what was counted, or why nothing was"
     assert [m.label.split(" ")[0] for m in at.metric] == ["Time", "Achieved", "Of", "Error"]
     at.selectbox(key="w.kernel").set_value("softmax").run()
     assert any("are of another kernel" in c.value for c in at.caption)

@@ -36,6 +36,7 @@ ROOFLINE = MeasuredRoofline(
 )
 HABITS = {
     "clock": 2.5e9,
+    "issue_width": 4.0,
     "gemm": 0.8,
     "short_row": 3.0,
     "thin_input": 0.8,
@@ -153,10 +154,12 @@ def test_a_broken_file_of_our_own_is_still_an_error(tmp_path):
 
 def test_one_operator_is_priced_within_its_roofs(device):
     op = KERNELS["gemm"].op((512, 512, 512))
-    seconds = predict_op(device, op, "fp32", 1)
+    cost = predict_op(device, op, "fp32", 1)
+    seconds = cost.total_s
+    assert 0.5 < cost.counters["instructions_per_cycle"][0] <= HABITS["issue_width"]
     bound = 2 * 512**3 / 1e11
     assert bound < seconds < 2.5 * bound
-    assert predict_op(device, op, "int8", 1) < seconds
+    assert predict_op(device, op, "int8", 1).total_s < seconds
     assert predict_op(device, op, "ms-fp8", 1) is None
 
 

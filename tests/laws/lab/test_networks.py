@@ -58,6 +58,8 @@ def test_a_file_of_the_users_folder_runs_and_is_predicted(name, folder):
     assert run.runtime.startswith("onnxruntime 1.")
     assert run.predicted_s is not None
     assert run.predicted_s > 0
+    assert 0 < run.predicted_counters["instructions_per_cycle"] <= 4
+    assert run.counts.reason or run.counts.events["instructions"] > 0
     assert run.to_dict()["error"] == pytest.approx(run.predicted_s / run.time.median - 1)
 
 
@@ -69,7 +71,7 @@ def test_more_requests_take_longer_measured_and_predicted(folder):
 
 def test_the_prediction_is_the_cpu_models_own(folder):
     flops = 2 * 64 * 1024 * 1024
-    seconds = predict(DEVICE, "wide", 64, 1)
+    seconds = predict(DEVICE, "wide", 64, 1).latency_s
     assert flops / ROOFLINE.fp32 < seconds < 3 * flops / ROOFLINE.fp32
 
 

@@ -5,7 +5,6 @@ from engine.lab.host.measure.run import (
     KERNELS,
     Bounds,
     KernelRun,
-    host_roofline,
     kernel_named,
     measure_kernel,
     roofs,

@@ -2,7 +2,9 @@
 network trained here."""
 
 from dataclasses import dataclass
+from typing import Any
 
+from engine.devices.common.contract import PhaseCost
 from engine.devices.common.job import Job
 from engine.devices.cpu import family
 from engine.lab.host.calibrate import device_of, host
@@ -17,27 +19,46 @@ from model_zoo.ops import Graph, Op, Phase
 
 @dataclass(frozen=True)
 class KernelShown:
-    """A run, this host's roofs, and the time the cost model expected; None where it prices no such operator. [s]"""
+    """A run, this host's roofs, and what the cost model expected; None where it prices no such operator."""
 
     run: KernelRun
     roofline: MeasuredRoofline
-    estimate_s: float | None
+    estimate: PhaseCost | None
+
+    @property
+    def estimate_s(self) -> float | None:
+        """Time of a call. [s] An estimate."""
+        return self.estimate.total_s if self.estimate else None
+
+    @property
+    def estimated_counters(self) -> dict[str, float]:
+        """Instructions a cycle, lines from DRAM and shares of issue slots. [1/cycle], [-] Estimates."""
+        return {name: float(value[0]) for name, value in self.estimate.counters.items()} if self.estimate else {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, SI units in the keys: the run and what was expected of it."""
+        expected = {"predicted_s": self.estimate_s, "predicted_counters": self.estimated_counters}
+        return self.run.to_dict() | expected
 
 
-def predict_op(device: Device, op: Op, precision: str, threads: int) -> float | None:
-    """Time of one operator by itself, run again and again. [s] An estimate; None in formats the CPU has no rate for."""
+def predict_op(device: Device, op: Op, precision: str, threads: int) -> PhaseCost | None:
+    """One operator by itself, run again and again. An estimate; None in formats the CPU has no rate for."""
     low = "fp32" if op.kind == "BinaryGemm" else precision
     if low not in family.formats(device) or (op.kind in ("EmbeddingBag", "Gather") and low != "fp32"):
         return None
     phase, model = Phase("kernel", (op,)), family.FAMILY.model(device)
     switches = {switch.name: switch.name not in ("cold", "network") for switch in family.FAMILY.switches}
-    return family.price(
-        Job(device, phase, phase.ops, Graph((phase,), "call"), 1, low, switches, model, (threads,))
-    ).total_s
+    return family.price(Job(device, phase, phase.ops, Graph((phase,), "call"), 1, low, switches, model, (threads,)))
 
 
 def kernel(
-    name: str, shape: tuple[int, ...], precision: str, threads: int, repeats: int, bounds: Bounds, progress: Progress
+    name: str,
+    shape: tuple[int, ...],
+    precision: str,
+    threads: int,
+    repeats: int,
+    bounds: Bounds,
+    progress: Progress | None,
 ) -> KernelShown:
     """One kernel, the host probed first (once a process). A measurement beside an estimate."""
     entry = kernel_for(name, shape, precision, threads, bounds)  # before a probe that takes seconds

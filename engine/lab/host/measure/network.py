@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
+from engine.lab.counters import Counts, counted
 from engine.lab.host.calibrate import HOST, write_spec
 from engine.lab.host.measure.cases import MeasureError
 from engine.lab.host.measure.run import Bounds, allowed_threads
@@ -31,15 +33,31 @@ _WHOLE = {"tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(bool)": 
 
 @dataclass(frozen=True)
 class NetworkRun:
-    """One network: measured [s], and predicted [s] where the CPU model prices its operators."""
+    """One network: measured [s], and predicted [s], [1/cycle], [-] where the CPU model prices its operators."""
 
     workload: str
     batch: int
     threads: int
     runtime: str
     time: Spread
-    predicted_s: float | None = None
+    counts: Counts
+    predicted: Report | None = None
     reason: str = ""  # why there is no prediction
+
+    @property
+    def predicted_s(self) -> float | None:
+        """Time of a request that the model expects. [s] An estimate."""
+        return self.predicted.latency_s if self.predicted else None
+
+    @property
+    def predicted_counters(self) -> dict[str, float]:
+        """Instructions a cycle of a core and cache lines from DRAM of a request. [1/cycle], [-] Estimates."""
+        if self.predicted is None:
+            return {}
+        ops = self.predicted.ops
+        issued = sum(op.counters["instructions_per_cycle"] * op.duration_s for op in ops)
+        lines = sum(op.counters["dram_lines"] * op.count for op in ops)
+        return {"instructions_per_cycle": issued / self.predicted.latency_s, "dram_lines": lines}
 
     @property
     def error(self) -> float | None:
@@ -58,7 +76,9 @@ class NetworkRun:
             "time_s": self.time.median,
             "time_q1_s": low,
             "time_q3_s": high,
+            "counters": self.counts.to_dict(),
             "predicted_s": self.predicted_s,
+            "predicted_counters": self.predicted_counters,
             "error": self.error,
             "reason": self.reason,
         }
@@ -119,8 +139,8 @@ def _feeds(session: Any, batch: int, length: int) -> dict[str, np.ndarray]:
     return feeds
 
 
-def predict(device: Device, workload: str, batch: int, threads: int, zoo: Zoo | None = None) -> float:
-    """Time of a request that the CPU model expects on a device. [s] An estimate.
+def predict(device: Device, workload: str, batch: int, threads: int, zoo: Zoo | None = None) -> Report:
+    """What the CPU model expects of a request on a device. An estimate.
 
     Unsupported or ScenarioError where it prices no such network.
     """
@@ -128,9 +148,7 @@ def predict(device: Device, workload: str, batch: int, threads: int, zoo: Zoo | 
         write_spec(device, Path(folder))
         catalog = Catalog().with_guest(Path(folder))
         scenario = default_scenario(HOST, workload, catalog, zoo)
-        return evaluate(
-            scenario.with_(precision="fp32", batch=batch, tile=(threads,), streams=1), catalog, zoo
-        ).latency_s
+        return evaluate(scenario.with_(precision="fp32", batch=batch, tile=(threads,), streams=1), catalog, zoo)
 
 
 def measure_workload(
@@ -173,4 +191,5 @@ def measure_workload(
         estimate = predict(device(), workload, batch, threads, zoo) if device else None
     except (Unsupported, ScenarioError) as error:
         reason = str(error)
-    return NetworkRun(workload, batch, threads, runtime, spread, estimate, reason)
+    counts = counted(run, threads, spread.median)
+    return NetworkRun(workload, batch, threads, runtime, spread, counts, estimate, reason)

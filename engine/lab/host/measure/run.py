@@ -7,13 +7,13 @@ its own CPU time, so that other work on the machine does not count; several thre
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 from engine.kernels import jit
+from engine.lab.counters import Counts, counted
 from engine.lab.host.measure import operators
 from engine.lab.host.measure.cases import Case, MeasureError, product, relative_error
-from engine.lab.probe import MeasuredRoofline, Prober
+from engine.lab.probe import MeasuredRoofline
 from engine.lab.timing import Progress, Spread, clock_for, sample
 from model_zoo.families.blocks import bag, elementwise, linear
 from model_zoo.ops import Dim, Op, dim
@@ -175,12 +175,6 @@ class Bounds:
     seconds: float = 2.0
 
 
-@cache
-def host_roofline() -> MeasuredRoofline:
-    """The roofline of this host, probed once a process (a few seconds)."""
-    return Prober().roofline()
-
-
 def roofs(roofline: MeasuredRoofline, precision: str, threads: int, size: float) -> tuple[float, str, float]:
     """Compute roof of a format on some threads, and the level and bandwidth that ``size`` bytes come from.
 
@@ -214,6 +208,7 @@ class KernelRun:
     bytes: float
     error: float  # against float64, of the signal
     library: Spread | None  # numpy's time for the same work in FP32
+    counts: Counts
     peak: float | None = None  # probed, at this precision and thread count
     level: str = ""
     bandwidth: float | None = None
@@ -260,6 +255,7 @@ class KernelRun:
             "roof_share": self.roof_share,
             "error_rms": self.error,
             "library_s": self.library.median if self.library else None,
+            "counters": self.counts.to_dict(),
         }
 
 
@@ -315,5 +311,5 @@ def measure_kernel(
     roof: tuple[float | None, str, float | None] = (None, "", None)
     if roofline is not None and (precision != "binary" or roofline.binary):
         roof = roofs(roofline, case.precision, threads, case.bytes)
-    figures = spread, case.flops, case.bytes, error, library
+    figures = spread, case.flops, case.bytes, error, library, counted(case.run, threads, spread.median)
     return KernelRun(name, case.kernel, shape, precision, threads, jit.isa(), *figures, *roof)
