@@ -9,7 +9,7 @@ from streamlit.navigation.page import Page
 from app.shared import boundary, cached, compiling, fixes, link, parts
 from app.shared import formats as fmt
 from app.shared.legible import STYLE, room_style
-from app.shared.widgets.choices import say_unread, sentences
+from app.shared.widgets.choices import say_unread, sentences, turned_to
 from engine.devices.common.contract import Unsupported
 from engine.scenario import encode
 
@@ -71,7 +71,7 @@ def _pages() -> list[Page]:
 
 def _tabs(page: Page) -> None:
     """The tabs of the page's room that the scenario has something for; this one whatever it has."""
-    here = page.url_path or PAGES[0]  # the default page has no path
+    here = _name(page)
     tabs = next((tabs for tabs in ROOMS.values() if here in tabs), {})
     names = [name for name in tabs if link.offers(name) or name == here]
     if len(tabs) > 1:
@@ -79,11 +79,17 @@ def _tabs(page: Page) -> None:
         st.html(room_style(first if first != PAGES[0] or st.session_state.by_name else ""))
         with st.container(horizontal=True, gap="small", key="tabs"):
             for name in names:
-                st.page_link(f"views/{name}/page.py", label=tabs[name], query_params=link.address())
+                query = link.address() | (st.query_params.to_dict() if name == here else {})
+                st.page_link(f"views/{name}/page.py", label=tabs[name], query_params=query)
+
+
+def _name(page: Page) -> str:
+    return page.url_path or PAGES[0]  # the default page has no path
 
 
 def _show() -> None:
     link.sync()
+    is_whole = link.PARAM in st.query_params
     page = st.navigation(_pages(), position="top")
     if page.title != _DOOR:
         link.mirror()
@@ -100,11 +106,12 @@ def _show() -> None:
         _tabs(page)
     slot = st.container()
     try:
-        page.run()
+        with turned_to(_name(page), is_whole):
+            page.run()
         say_unread(link.PARAM, link.BASELINE)
         parts.footer()
     except Unsupported as reason:
-        fixes.alternatives(page.url_path or PAGES[0], reason)
+        fixes.alternatives(_name(page), reason)
         parts.footer()
     finally:
         for text in sentences():

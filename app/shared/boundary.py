@@ -18,6 +18,8 @@ from hardware_specs.quantity import SpecError
 from model_zoo.schema import WorkloadError
 
 _SENTENCES = (Overdue, ScenarioError, SpecError, Unsupported, WorkloadError)  # their text is a sentence for a reader
+WRITTEN = "written"
+"""In the session: the page whose address has all of its choices; until then none is known to be missing there."""
 _FALLEN = "fallen"  # in the session: the sentence about a callback that failed
 _LONGEST = 300  # characters of a reason
 _log = logging.getLogger("inferscape")
@@ -61,6 +63,7 @@ def callback(act: Callable[P, object]) -> Callable[P, None]:
 
     @wraps(act)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> None:
+        st.session_state.pop(WRITTEN, None)  # a browser may not have the address of its last edit yet
         try:
             with allowance():
                 act(*args, **kwargs)

@@ -8,6 +8,7 @@ from numbers import Number
 from typing import Any
 
 from engine.scenario import ScenarioError
+from engine.scenario.fields import of_kind
 from engine.scenario.token import boundary, brief
 
 VALUES_LIMIT = 100_000  # of one axis
@@ -88,6 +89,8 @@ def axis_values(path: str, data: Any) -> tuple[Any, ...]:
         values: tuple[Any, ...] = _range(path, data)
     else:
         values = tuple(data) if isinstance(data, list | tuple) else (data,)
+    if path in of_kind("choice"):  # a file's `on` is the truth there; rows name it as every other choice
+        values = tuple(("off", "on")[value] if isinstance(value, bool) else value for value in values)
     if not 1 <= len(values) <= VALUES_LIMIT:
         raise ScenarioError(f"axis {path[:60]} has {len(values)} values: 1 to {VALUES_LIMIT} are allowed")
     for value in (item for item in values if type(item) is not int):

@@ -1,17 +1,19 @@
 """Choices of a page that stand in the address bar, by id, and that a page switch does not lose.
 
-The address wins over the session, and the session repairs the address; a default leaves it clean. What an address holds
-and a page can't take is said in one sentence, above the page.
+The address wins over the session, and the session repairs the address of a page that was just turned to; a default
+leaves it clean. What an address holds and a page can't take is said in one sentence, above the page.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, TypeVar
 
 import streamlit as st
 
 from app.shared import formats as fmt
+from app.shared.boundary import WRITTEN
 from app.shared.widgets.controlled import controlled
 from entries.schema import hint
 
@@ -24,13 +26,26 @@ T = TypeVar("T")
 K = TypeVar("K", bound=str)
 
 
+@contextmanager
+def turned_to(page: str, is_whole: bool) -> Iterator[None]:
+    """Draw a page; where it stood before and its address is whole, a choice that is missing there was taken back (Back).
+
+    A switch of pages leaves the choices out of the address, and a run that was cut short may not have written them.
+    """
+    ss = st.session_state
+    if ss.get(WRITTEN) != page or not is_whole:
+        ss.pop(WRITTEN, None)
+    yield
+    ss[WRITTEN] = page
+
+
 def remember(
     key: str, default: T, read: Callable[[str], tuple[T, str | None]], write: Callable[[T], str] = str, of: str = ""
 ) -> tuple[T, Callable[[T], None]]:
     """A value of the address, and what sets it (in a callback).
 
     ``read`` makes it of text: the value, and what is wrong with the text, if anything. What nobody chose follows the
-    default. A choice is ``of`` something: with another, the default comes back, unless the address says otherwise than
+    default, as does a choice that the browser's Back took out of the address. A choice is ``of`` something: with another, the default comes back, unless the address says otherwise than
     the session.
     """
     ss, slot, query = st.session_state, f"{_CHOICE}{key}", st.query_params.get(key)
@@ -43,6 +58,7 @@ def remember(
             st.query_params[key] = write(value)
 
     last, owner, is_choice = ss.get(slot, (default, of, False))
+    is_choice = is_choice and not (query is None and WRITTEN in ss)
     text = None if owner != of and query == write(last) else query
     value, wrong = read(write(last if is_choice and owner == of else default) if text is None else text)
     if text is not None and wrong:

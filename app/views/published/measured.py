@@ -9,6 +9,7 @@ import streamlit as st
 
 from app.shared import cached, glossary, parts
 from app.shared import formats as fmt
+from app.shared.boundary import callback
 from app.shared.figures import report as charts
 from app.shared.glossary import Metric
 from app.views.published import texts
@@ -16,22 +17,35 @@ from engine.published.measured.compare import Measured, Row, coverage, groups, p
 from engine.scenario import ScenarioError
 from entries.schema import InputError
 
-_MAX = 1_000_000  # bytes of a table
+_LARGEST = 1  # MiB of a table
 _ROWS = 2000  # of one: a reader's share of a server that others use too
+_TABLE = "measured.table"  # in the session: the widget's own file ends with a switch of pages
+
+
+@callback
+def _take() -> None:
+    """Keep the file that was just given, or none where it was taken away (a callback)."""
+    file = st.session_state.get("measured")
+    st.session_state[_TABLE] = (file.name, file.getvalue()) if file else None
 
 
 def section() -> None:
     """The upload, and what it shows."""
     with parts.card("Your measurements", "predicted against measured", stretch=False):
-        file = st.file_uploader("Measurements, CSV", type="csv", key="measured", help=texts.UPLOAD_HELP)
-        if file is None:
+        args: dict[str, Any] = {"max_upload_size": _LARGEST, "on_change": _take, "help": texts.UPLOAD_HELP}
+        file = st.file_uploader("Measurements, CSV", type="csv", key="measured", **args)
+        table = st.session_state.get(_TABLE)
+        if table is None:
             st.caption(texts.UPLOAD_EXAMPLE)
             return
+        name, text = table
+        if file is None:
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                st.caption(fmt.plain(texts.GIVEN_BEFORE.format(name=name)), width="content")
+                st.button(texts.REMOVE, on_click=_take, type="tertiary", key="measured.remove")
         try:
-            if file.size > _MAX:
-                raise ScenarioError(texts.TABLE_TOO_LONG.format(size=file.size, most=_MAX))
             with st.skeleton(height=380):
-                comparison = cached.answer(_compare, file.getvalue())
+                comparison = cached.answer(_compare, text)
         except InputError as error:
             parts.refusal(error)
             return

@@ -3,10 +3,8 @@
 import json
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app.shared import claims as words
@@ -37,17 +35,15 @@ def _section() -> None:
     measured.section()
 
 
-def given(monkeypatch: pytest.MonkeyPatch, text: str) -> AppTest:
-    data = text.encode()
-    file = SimpleNamespace(size=len(data), getvalue=lambda: data)
-    monkeypatch.setattr(st, "file_uploader", lambda *_, **__: file)
+def given(text: str) -> AppTest:
     at = AppTest.from_function(_section, default_timeout=120).run()
+    at.file_uploader(key="measured").set_value(("runs.csv", text.encode(), "text/csv")).run()
     assert not at.exception, at.exception
     return at
 
 
-def test_a_table_is_drawn_listed_and_its_skipped_rows_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    at = given(monkeypatch, GOOD)
+def test_a_table_is_drawn_listed_and_its_skipped_rows_counted() -> None:
+    at = given(GOOD)
     said = next(m.value for m in at.markdown if "rows predicted" in m.value)
     assert said.startswith("**3 of 4 rows predicted**")
     assert "figures lie in their error band" in said
@@ -61,11 +57,21 @@ def test_a_table_is_drawn_listed_and_its_skipped_rows_counted(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("text", BAD)
-def test_a_bad_table_gets_the_sentence_of_the_command(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    at = given(monkeypatch, text)
+def test_a_bad_table_gets_the_sentence_of_the_command(text: str) -> None:
+    at = given(text)
     assert len(at.warning) == 1
     assert BAD[text] in at.warning[0].value.lower().replace("'", "").replace("\\", "")
     assert not at.dataframe
+
+
+def test_a_table_outlives_its_widget_which_a_switch_of_pages_ends() -> None:
+    at = given(GOOD)
+    later = AppTest.from_function(_section, default_timeout=120)
+    later.session_state["measured.table"] = at.session_state["measured.table"]
+    later.run()
+    assert "rows predicted" in said(later)
+    assert any("uploaded earlier" in c.value for c in later.caption)
+    assert "rows predicted" not in said(later.button(key="measured.remove").click().run())
 
 
 def test_metrics_are_said_in_the_fields_words() -> None:

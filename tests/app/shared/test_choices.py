@@ -105,3 +105,18 @@ def test_a_value_that_a_widget_cant_take_is_said(page, key, value, sentence):
 )
 def test_a_value_that_fits_is_taken_without_a_word(page, key, value):
     assert warnings(page, key, value) == []
+
+
+def test_back_takes_a_choice_out_and_a_switch_of_pages_does_not():
+    at = opened("catalog", section="devices", entry="h100-sxm")
+    assert shown(at, "section") == "devices"
+    del at.query_params["section"], at.query_params["entry"]  # as the browser's Back leaves the address
+    at.run()
+    assert shown(at, "section") == "systems"
+    assert "section" not in at.query_params
+    at.query_params["section"] = "links"
+    at.run().switch_page("views/published/page.py").run()
+    at.query_params.pop("section", None)
+    at.switch_page("views/catalog/page.py").run()
+    assert shown(at, "section") == "links"
+    assert at.query_params["section"] == "links"

@@ -198,3 +198,11 @@ def test_values_that_only_another_axis_allows_are_no_wrong_path() -> None:
     space = {"scenario": {"system": "h100-sxm", "workload": "llama3.1-8b", "scheme": "tensor", "devices": 1},
              "axes": {"devices": [8], "attention_dp": [2]}}  # fmt: skip
     assert sweep(space).counts.done == 1
+
+
+def test_a_choice_that_a_file_writes_as_on_is_named_as_every_other_choice():
+    """YAML's `on` is the truth: rows said `true` beside `local`, and the design had another token than its default."""
+    space = space_of({"scenario": {"system": "xeon-8380", "workload": "alexnet"}, "axes": {"turbo": [True, False]}})
+    assert space.axes[0].values == ("on", "off")
+    assert space.scenario(0) == space.base
+    assert space.scenario(1).turbo == "off"
