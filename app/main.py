@@ -40,7 +40,7 @@ def show() -> None:
     )
     st.logo(str(HERE / "logo.svg"), size="medium")
     st.html(STYLE)  # it takes no place on the page
-    with boundary.guard(), compiling.notice(st.empty()):
+    with boundary.guard(), compiling.notice(st.container(key="compiling").empty()):
         _show()
 
 

@@ -15,6 +15,7 @@ from engine.cost.rows import RESOURCE_NAMES
 from engine.devices import FAMILIES
 from engine.devices.common.contract import Span
 from engine.resolve.bind import named
+from engine.resolve.draft import drafted
 from engine.scenario import Scenario
 from engine.scenario.configuration import partition
 from engine.scenario.fields import FIELDS, Field, field
@@ -129,11 +130,7 @@ def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
         parts.append(f"{scenario.streams} {in_text(field('streams').label)}")
     if scenario.scheme == "split":
         parts.append(partition(scenario))
-    adjustable = default_zoo().family(scenario.workload).adjustable
-    parts += [
-        f"{in_text(adjustable[name][0] if name in adjustable else name)} {fmt.decimal(value)}"
-        for name, value in scenario.params.items()
-    ]
+    parts += _sizes(scenario)
     normal = default.switches if default else {}
     labels = {s.name: in_text(s.label) for s in named(scenario.with_(overrides={})).family.switches}
     parts += [
@@ -145,6 +142,15 @@ def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
     return parts
 
 
+def _sizes(scenario: Scenario) -> list[str]:
+    """Parameters of the network that a scenario sets, the sizes of a draft network by its name where it has one."""
+    zoo, draft = default_zoo(), drafted(scenario)
+    labels = {name: in_text(row[0]) for name, row in zoo.family(scenario.workload).adjustable.items()}
+    rows = {name: v for name, v in scenario.params.items() if draft is None or not name.startswith("draft_")}
+    parts = [f"{labels.get(name, name)} {fmt.decimal(value)}" for name, value in rows.items()]
+    return parts + ([f"draft {zoo.workload(draft).name}"] if draft else [])
+
+
 def _value_text(of: Field, scenario: Scenario) -> str:
     """A field's value amid a line: `FP16`, `6 × 16`, `tensor on 4 devices`, how many are set by name, or `none`."""
     value = getattr(scenario, of.path)
@@ -153,7 +159,7 @@ def _value_text(of: Field, scenario: Scenario) -> str:
     if of.path == "scheme":
         return value_label(value).lower() + (f" on {scenario.devices} devices" if scenario.devices > 1 else "")
     if of.path == "params":
-        return ", ".join(f"{name} {fmt.decimal(number)}" for name, number in value.items())
+        return ", ".join(_sizes(scenario))
     if of.kind == "tile":
         return " × ".join(map(str, value))
     return f"{len(value)}" if of.kind == "map" else value_label(value)

@@ -9,6 +9,7 @@ from engine.devices import family
 from engine.devices.common.contract import DeviceFamily, Unsupported
 from engine.devices.common.setting import Knob, Switch
 from engine.resolve.check import own_values, second_cuts
+from engine.resolve.draft import guessing
 from engine.scenario import Scenario, ScenarioError, make
 from engine.scenario.fields import Field
 from engine.scenario.formats import BITS
@@ -186,7 +187,7 @@ def choices(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None 
     fam = family(device.kind)
     lookups = "tables" in entry.schemes and any(op.kind in LOOKUPS for op in graph.ops)
     schemes = tuple(s for s in entry.schemes if s != "tables" or lookups)
-    values = {**kind.defaults, **{k: n.value for k, n in load.params.items()}}
+    values = {**kind.defaults, **{k: n.value for k, n in load.params.items()}, **guessing(scenario)}
     group = entry.devices[0]
     return Choices(
         formats=formats,

@@ -28,7 +28,7 @@ K = TypeVar("K", bound=str)
 
 @contextmanager
 def turned_to(page: str, is_whole: bool) -> Iterator[None]:
-    """Draw a page; where it stood before and its address is whole, a choice that is missing there was taken back (Back).
+    """Draw a page; where it stood before and its address is whole, a choice that is missing there was taken back.
 
     A switch of pages leaves the choices out of the address, and a run that was cut short may not have written them.
     """
@@ -45,8 +45,8 @@ def remember(
     """A value of the address, and what sets it (in a callback).
 
     ``read`` makes it of text: the value, and what is wrong with the text, if anything. What nobody chose follows the
-    default, as does a choice that the browser's Back took out of the address. A choice is ``of`` something: with another, the default comes back, unless the address says otherwise than
-    the session.
+    default, as does what the browser's Back took out of the address. A choice is ``of`` something: with another, the
+    default comes back, unless the address says otherwise than the session.
     """
     ss, slot, query = st.session_state, f"{_CHOICE}{key}", st.query_params.get(key)
 

@@ -16,13 +16,16 @@ from app.shared.widgets import pickers
 from app.shared.widgets.choices import digits
 from app.shared.widgets.controlled import controlled, pick
 from engine.resolve.choices import Choices
+from engine.resolve.draft import GUESSING, drafted, drafts, guessing, with_draft, without_draft
 from engine.scenario import Scenario, encode
 from engine.scenario.fields import FIELDS, Field, field
 from engine.scenario.scenario import Costs
+from model_zoo.catalog import default_zoo
 
 _USUAL = ("fp32", "fp16", "bf16", "int8", "int4")
 _SEGMENTS = 22  # characters of the options beside each other that it shows in one line
 _NUMBER = 6  # digits beside the steps of a number input on half of it
+_GUESSES = {"guesses": 4, "acceptance": 0.7}  # that a draft network starts with, as its help says
 _AUTO = 0  # no tile has a side of 0
 _COSTS = (
     ("energy_usd_per_kwh", "USD per kWh", 0.01),
@@ -68,15 +71,16 @@ def _shape(scenario: Scenario, choices: Choices) -> None:
             now = getattr(scenario, of.path)
             args = controlled(f"w.{of.path}", now, _commit(of))
             cells.append((_label(of, label), now, {"min_value": 1, "max_value": 1_048_576, "step": 1} | args))
-    cells += [_param(p, scenario) for p in choices.params]
+    cells += [_param(p, scenario) for p in choices.params if p.name not in GUESSING]
     for at in range(0, len(cells), 2):
         pair = cells[at : at + 2]
         beside = len(pair) == 2 and all(len(label) <= 16 and now < 10**_NUMBER for label, now, _ in pair)
         for place, (label, _, args) in zip(st.columns(2) if beside else [st] * 2, pair):
             place.number_input(label, **args)
+    guesses(scenario, choices)
 
 
-def _param(p: Any, scenario: Scenario) -> tuple[str, float, dict[str, Any]]:
+def _param(p: Any, scenario: Scenario, key: str = "w") -> tuple[str, float, dict[str, Any]]:
     """A size of the network: its label, its value, and the arguments of its widget."""
     whole = float(p.default).is_integer() and float(p.low).is_integer()
     cast: Callable[[float], float] = int if whole else float
@@ -88,8 +92,30 @@ def _param(p: Any, scenario: Scenario) -> tuple[str, float, dict[str, Any]]:
             link.commit(params=params if number == cast(p.default) else params | {p.name: number})
 
     limits = {"min_value": cast(min(p.low, value)), "max_value": cast(max(p.high, value))}
-    args = limits | {"step": cast(1) if whole else None} | controlled(f"w.params.{p.name}", value, commit)
+    args = limits | {"step": cast(1) if whole else None} | controlled(f"{key}.params.{p.name}", value, commit)
     return _label(field("params"), p.label), value, args
+
+
+def guesses(scenario: Scenario, choices: Choices, key: str = "w") -> None:
+    """Speculative decoding: the network that guesses a language model's tokens ahead, how many, how well.
+
+    Each page that shows it has a ``key`` of its own: a browser still sends what the page before it drew.
+    """
+    zoo, ids = default_zoo(), list(drafts(scenario))
+    now = drafted(scenario) or ("other" if guessing(scenario) else "")
+    names = {"": "none", **{id: zoo.workload(id).name for id in ids}}
+    names |= {now: "of other sizes"} if now == "other" else {}
+
+    def params(of: Scenario, id: str) -> dict[str, int | float]:
+        return _GUESSES | with_draft(of, id).params if id else without_draft(of).params
+
+    def commit(id: str) -> None:
+        link.commit(params=params(link.current(), id))
+
+    if now or (ids and cached.try_report(scenario, params=params(scenario, ids[0])) is not None):
+        pick("Draft network", names, f"{key}.draft", now, commit, help=glossary.HELP["draft"])
+    for label, _, args in (_param(p, scenario, key) for p in choices.params if p.name in GUESSING):
+        st.number_input(label, **args)
 
 
 def _choice(of: Field, options: tuple[str, ...], now: str, missing: list[str]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from app.shared import formats as fmt
+from app.shared import glossary
 from app.shared import load as loads
 from app.shared.load import Load, ServingLoad
 from app.views.traffic.serving import charts, tables, texts
@@ -59,6 +60,23 @@ def test_tokens_that_a_pass_makes_together_have_no_gap_and_a_time_each() -> None
     assert not at.error
     assert fmt.seconds(evaluate(scenario).tpot_s).split()[1] == shown(at)["TPOT p50"].split()[1] == "ms"
     assert float(shown(at)["TPOT p50"].split()[0]) == pytest.approx(1e3 * evaluate(scenario).tpot_s, rel=0.1)
+
+
+def test_a_draft_network_is_picked_by_its_name_and_what_it_guesses_is_set_beside_it() -> None:
+    base = default_scenario("h200-sxm", "llama3.1-70b", devices=2, scheme="tensor").with_(outputs=64)
+    at = opened("explore", base)
+    plain = evaluate(base).tpot_s
+    alive(at.selectbox(key="w.draft").set_value("llama3.2-1b").run())
+    assert "draft Llama 3.2 1B" in glossary.knobs(at.session_state.scenario, base)
+    assert evaluate(at.session_state.scenario).tpot_s < 0.7 * plain
+    at.switch_page("views/traffic/page.py").run()
+    assert at.selectbox(key="t.draft").value == "llama3.2-1b"
+    assert at.number_input(key="t.params.guesses").value == 4
+    alive(at.number_input(key="t.params.acceptance").set_value(0.9).run())
+    assert at.session_state.scenario.params["acceptance"] == 0.9
+    alive(at.selectbox(key="t.draft").set_value("").run())
+    assert at.session_state.scenario == base
+    assert not [s for s in opened("explore", "dfx-1.5b").selectbox if s.key == "w.draft"], "its cores have no program"
 
 
 def test_it_answers_in_six_numbers_and_names_what_binds() -> None:

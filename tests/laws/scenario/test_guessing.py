@@ -8,7 +8,7 @@ from engine import evaluate
 from engine.cli.main import main
 from engine.resolve.bind import bind
 from engine.resolve.choices import choices, default_scenario
-from engine.resolve.draft import with_draft
+from engine.resolve.draft import drafted, drafts, with_draft, without_draft
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.traffic.engines.serving_sweep import FIGURES, serving_sweep
 from model_zoo.catalog import default_zoo
@@ -121,6 +121,21 @@ def test_a_workload_is_a_draft_by_its_name_if_it_has_the_vocabulary() -> None:
     for draft in ("llama3.2-1b", "resnet50"):
         with pytest.raises(ScenarioError, match=f"draft is '{draft}'; ResNet-50 makes no tokens"):
             with_draft(default_scenario("h200-sxm", "resnet50"), draft)
+
+
+def test_drafts_are_the_smaller_networks_that_may_guess_and_one_takes_the_place_of_another() -> None:
+    base = default_scenario("h200-sxm", "llama3.1-70b").with_(params={"layers": 40})
+    assert list(drafts(base)) == ["llama3.1-8b", "llama3.2-1b", "llama3.2-3b"]
+    assert not list(drafts(default_scenario("h200-sxm", "resnet50")))
+    first = with_draft(base, "llama3.1-8b")
+    assert (drafted(base), drafted(first)) == (None, "llama3.1-8b")
+    assert with_draft(first, "llama3.2-1b") == with_draft(base, "llama3.2-1b")
+    assert drafted(first.with_(params=first.params | {"draft_layers": 5})) is None
+    assert without_draft(first.with_(params=first.params | {"guesses": 2, "acceptance": 0.5})) == base
+    asked = {p.name: p.default for p in choices(first.with_(params=first.params | {"guesses": 2})).params}
+    assert asked["guesses"] == 2
+    assert "acceptance" in asked
+    assert "guesses" not in {p.name for p in choices(base).params}
 
 
 def test_a_draft_pays_for_few_clients_and_not_for_many(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,10 +6,11 @@ from typing import Any
 
 import streamlit as st
 
+from app.shared import cached, glossary
 from app.shared import formats as fmt
-from app.shared import glossary
 from app.shared.load import Load, ServingLoad
 from app.shared.widgets.choices import choose, number, parameter, switch, text_input
+from app.shared.widgets.sidebar import guesses
 from app.views.traffic.controls import arrivals, milliseconds, nice, pair, sizes
 from app.views.traffic.serving import texts
 from engine.cost.report import Report
@@ -136,6 +137,7 @@ def serving_load(report: Report) -> ServingLoad:
     with st.sidebar:
         demand = _demand(report)
         limits = _limits(report)
+        guesses(report.scenario, cached.options(report.token), "t")
         scheduler = _scheduler(report.scenario)
         level = {name: demand.pop(name) for name in ("loop", "qps") if name in demand}
         rules = Serving(max_batch=1, **sizes(report, False, "trace" in demand, "batch"))
