@@ -36,6 +36,7 @@ EVALUATIONS = 10_000  # designs that one tries: a minute
 _REACH = 4.0  # a range begins at a quarter of the catalog's value and ends at four times it
 _REACH_CLOCK = 2.0  # a clock's at half and twice: what the same circuit may be run at
 _FIRST_STEPS = 9
+_FIRST_STREAMS = 4  # batches at once that one starts with, where larger batches gain nothing
 _FIRST_PAIRS = 4  # systems or networks that an axis starts with
 _ON_OFF = (False, True)
 
@@ -284,7 +285,10 @@ def usual(scenario: Scenario) -> dict[str, Values]:
         values = _batches(c, 8) if path == "batch" else c.options
         if path == "devices" and not fast:  # else counts take the room of what is turned beside them
             values = [count for count in values if count.bit_count() == 1]
-        if c.initial and (fast or path != "batch") and 2 <= len(values) <= budget:
+        initial = c.initial and (fast or path != "batch")
+        if path == "streams" and not fast and not _gains_by_batch(scenario):
+            values, initial = sorted({*c.options[:_FIRST_STREAMS], c.now}), True
+        if initial and 2 <= len(values) <= budget:
             space[path] = tuple(values)
             budget //= len(values)
     ranges = _best_hardware(by_path, scenario)[: 3 if fast else 2]
@@ -299,6 +303,12 @@ def usual(scenario: Scenario) -> dict[str, Values]:
     if "batch" not in space and budget >= 2:
         space = {"batch": _batches(by_path["batch"], min(8, budget))} | space
     return space
+
+
+def _gains_by_batch(scenario: Scenario) -> bool:
+    """Whether a batch of twice the size has a higher rate; where it has not, a rate is paid for in other ways alone."""
+    now, twice = (cached.try_report(scenario, batch=scenario.batch * times) for times in (1, 2))
+    return now is None or twice is None or twice.throughput_per_s > now.throughput_per_s * (1 + 1e-9)
 
 
 def _batches(batch: Candidate, count: int) -> tuple[int, ...]:

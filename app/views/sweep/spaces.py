@@ -175,10 +175,10 @@ def fitting(space: PageSpace, scenario: Scenario, names: list[str]) -> tuple[Pag
 
 
 def _usual_objectives(names: list[str], paths: Container[str]) -> tuple[str, ...]:
-    """Latency against throughput where the batch is in `paths`, else throughput against perf per watt, as without a
-    batch one follows from the other; and what it costs to buy where that is known.
+    """Latency against throughput where batches or streams are in `paths`, else throughput against perf per watt, as
+    without them one follows from the other; and what it costs to buy where that is known.
     """
-    with_batch = "batch" in paths or "throughput_per_w" not in names
+    with_batch = "batch" in paths or "streams" in paths or "throughput_per_w" not in names
     pair = ("latency_per_unit_s", "throughput_per_s") if with_batch else ("throughput_per_s", "throughput_per_w")
     first = [name for name in (*pair, "capex_usd") if name in names]
     return tuple(first) if len(first) >= 2 else tuple(names[:2])
