@@ -5,6 +5,7 @@ import io
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pkgutil import resolve_name
 from typing import Any
 
@@ -45,6 +46,7 @@ def entries_of(args: argparse.Namespace) -> Answer:
     return data, (f"{row['id']:36} {row['name']}" for row in data)
 
 
+@cache
 def build_parser() -> argparse.ArgumentParser:
     """The argument parser with every command; an analysis is asked by ``ask``, and for one version more by its name."""
     parser = Parser(prog="python -m engine", description=__doc__)

@@ -318,14 +318,12 @@ def parsers(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iter
         yield from parsers(sub, (*path, name))
 
 
-PARSER = build_parser()
-PARSERS = dict(parsers(PARSER))
+PARSERS = dict(parsers(build_parser()))
 
 
 @pytest.mark.parametrize("path", PARSERS, ids=" ".join)
-def test_every_command_refuses_what_it_can_t_parse_in_one_sentence(capsys, monkeypatch, path):
+def test_every_command_refuses_what_it_can_t_parse_in_one_sentence(capsys, path):
     """It was the usage of the command, of up to sixty lines, before the sentence."""
-    monkeypatch.setattr("engine.cli.main.build_parser", lambda: PARSER)
     needed = any(action.required for action in PARSERS[path]._actions)
     assert ("required" if needed else "--no-such-option") in refused(capsys, *path, "--no-such-option")
     for action in PARSERS[path]._actions:
