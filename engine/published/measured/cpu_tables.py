@@ -21,6 +21,7 @@ _COLUMNS = ("min_ms", "avg_ms", "int8", "fp32")
 _CORES = "devices.0.cpu.cores"
 _CLUSTER = re.compile(r"([\d.]+) ?[Gg][Hh][Zz](?: ?[x*] ?(\d+))?")
 _LITTLE = "1"  # `powersave` of a row that ran on the slow cores
+_OF_NETWORKS = ("name", "is", "runtime")  # keys of an entry that are no settings
 _LAYOUT = ("cores_per_instance", "instances", "threads")  # columns that say how a row shares its part out
 
 
@@ -177,12 +178,15 @@ def _cluster(name: str, slow: bool) -> dict[str, str]:
 
 
 def _network(cells: Mapping[str, str], zoo: Zoo) -> tuple[str, dict[str, Any]]:
-    name = re.sub(r"[^a-z0-9.]+", "_", (cells.get("model") or cells.get("net", "")).lower()).strip("_")
-    for entry in names()["networks"]:
-        if re.fullmatch(entry["name"], name) and entry.get("runtime") in (None, _runtime(cells)):
-            return entry["is"], {path: value for path, value in entry.items() if path not in ("name", "is", "runtime")}
-    if (ours := zoo.resolve(name.replace("_", "-"))) in zoo.ids():
-        return ours, {}
+    """The network of a row and what is set of it; its name may end with its framework or, in brackets, its shape."""
+    text = re.sub(r"\[[^\]]*\]", "", cells.get("model") or cells.get("net", "")).lower()
+    name = re.sub(r"[^a-z0-9.]+", "_", text).strip("_")
+    for known in dict.fromkeys((name, re.sub(names()["behind"], "", name))):
+        for entry in names()["networks"]:
+            if re.fullmatch(entry["name"], known) and entry.get("runtime") in (None, _runtime(cells)):
+                return entry["is"], {path: value for path, value in entry.items() if path not in _OF_NETWORKS}
+        if (ours := zoo.resolve(known.replace("_", "-"))) in zoo.ids():
+            return ours, {}
     raise ScenarioError(f"the network {name[:60]!r} has no graph here")
 
 

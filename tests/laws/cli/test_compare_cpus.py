@@ -120,6 +120,12 @@ def test_rows_lie_as_near_as_they_did(table, capsys):
         assert spread[figure][1] <= tail, figure
 
 
+def test_a_network_s_name_may_end_with_its_framework_or_its_shape(capsys, tmp_path):
+    found = ("mobilenet-ssd-CF", "resnet-18-pytorch-PT", "densenet-121 [224x224]", "ssdlite_mobilenet_v2-TF")
+    data, _ = compared(capsys, tmp_path, "cpu,model,int8,fp32,unit", *(f"i9-12900K,{n},200,100,fps" for n in found))
+    assert data["predicted"] == 2 * len(found)
+
+
 def test_a_board_s_clusters_threads_and_clock_are_read_from_its_row(capsys, tmp_path):
     data, rows = compared(
         capsys,
