@@ -227,3 +227,35 @@ def test_parts_known_by_their_cores_and_by_what_differs_are_predicted(capsys, tm
     ):
         data, _ = compared(capsys, tmp_path, XEON, f"v2,,{name},OpenVINO,openvino,resnet-50,,4,,1,samples/s,1000,300")
         assert data["predicted"] == 2
+
+
+SOLD = {  # names as tables write them: cores by the makers' product pages
+    "Intel(R) Xeon(R) Platinum 8368 CPU @ 2.40GHz": 38,
+    "Intel Xeon Gold 6338 Processor": 32,
+    "Intel® Xeon® Gold 6338N": 32,
+    "Intel(R) Xeon(R) Gold 6448Y": 32,
+    "Xeon Platinum 8268": 24,
+    "Xeon Gold 6230": 20,
+    "Xeon Gold 6230R": 26,
+    "Xeon Gold 6248R": 24,
+    "Xeon Gold 6248": 20,
+    "Intel(R) Xeon(R) CPU Max 9480": 56,
+    "Xeon Gold 5218T": 16,
+    "Xeon Silver 4310": 12,
+    "Xeon Platinum 8360Y": 36,
+    "Xeon 6972P": 96,
+    "Xeon Platinum 8568Y+": 48,
+    "AMD EPYC 9654 96-Core Processor": 96,
+    "AMD EPYC 7R32": 48,
+    "AMD Ryzen 9 7950X": 16,
+}
+
+
+def test_parts_that_are_sold_beside_those_of_the_catalog_have_their_cores(capsys, tmp_path):
+    """Each row has a thread on each core, and no thread more is said to fit."""
+    lines = [f"v2,,{name},OpenVINO,openvino,resnet-50,,{cores + n},1,1,fps,900,300"
+             for name, cores in SOLD.items() for n in (0, 1)]  # fmt: skip
+    _, rows = compared(capsys, tmp_path, XEON, *lines)
+    for (name, cores), fits, more in zip(SOLD.items(), rows[::2], rows[1::2], strict=True):
+        assert 30.0 < float(fits["predicted_fp32"]) < 1.1 * float(fits["predicted_int8"]) < 3e4, name
+        assert f"has {cores} cores" in more["reason"], name
