@@ -21,7 +21,7 @@ from engine.lab.ir.microkernel import MR, NC
 from engine.lab.operators.gemm import panel_rows
 from engine.lab.operators.pointwise import exp32
 from engine.lab.operators.softmax import row_max, row_sum
-from engine.lab.ranges import fresh, output, over_range, require, whole
+from engine.lab.ranges import fresh, over_range, require, whole
 
 PREFILL = 16
 """Fewest tokens worth laying the cache out for. [tokens]"""
@@ -75,29 +75,22 @@ def stream(lo, hi, q, keys, values, length, out):
 
 @kernel
 def lay_out(lo, hi, keys, values, length, columns, panels):
-    """Jobs ``[lo, hi)`` of (head, block of rows): keys turned to ``[D, columns]``, values in panels of as many."""
+    """Jobs ``[lo, hi)`` of (head, block of rows): keys turned to ``[D, columns]``, values in panels of as many.
+
+    Columns and panels are zero before: what is beyond the last row and the last value stays so.
+    """
     depth = keys.shape[2]
-    blocks = (length + NC - 1) // NC
-    across = (depth + NC - 1) // NC
+    blocks, across = (length + NC - 1) // NC, (depth + NC - 1) // NC
     for job in range(lo, hi):
-        kv, block = job // blocks, job % blocks
-        first = block * NC
-        count = min(NC, length - first)
-        at = job * depth * NC
-        for s in range(NC):
-            if s < count:
-                row = keys[kv, first + s]
-                for d in range(depth):
-                    columns[at + d * NC + s] = row[d]
-            else:
-                for d in range(depth):
-                    columns[at + d * NC + s] = _ZERO
-        for part in range(across):
-            width = min(NC, depth - part * NC)
-            for s in range(count):
-                row = values[kv, first + s, part * NC : part * NC + width]
+        kv, first, at = job // blocks, job % blocks * NC, job * depth * NC
+        for s in range(min(NC, length - first)):
+            row = keys[kv, first + s]
+            for d in range(depth):
+                columns[at + d * NC + s] = row[d]
+            for part in range(across):
+                row = values[kv, first + s, part * NC : min(depth, (part + 1) * NC)]
                 to = ((kv * across + part) * length + first + s) * NC
-                for d in range(width):
+                for d in range(row.size):
                     panels[to + d] = row[d]
 
 
@@ -137,14 +130,12 @@ def attention(
     keys: np.ndarray,
     values: np.ndarray,
     length: int,
-    scale: float | None = None,
-    out: np.ndarray | None = None,
     threads: int | None = None,
 ) -> np.ndarray:
     """Causal attention of ``q`` [T, H, D] on the first ``length`` rows of the caches [Hkv, S, D] -> [T, H, D].
 
-    ``H`` must be a multiple of ``Hkv``; ``scale`` defaults to ``1 / sqrt(D)``; the last T rows of the cache belong to
-    the queries themselves. Relative error of the order of ``(D + length) 2**-24``.
+    ``H`` must be a multiple of ``Hkv``; the last T rows of the cache belong to the queries themselves, whose products
+    are scaled by ``1 / sqrt(D)``. Relative error of the order of ``(D + length) 2**-24``.
     """
     whole("q", q, np.float32, 3)
     whole("keys", keys, np.float32, 3)
@@ -157,18 +148,17 @@ def attention(
         f"keys have shape {keys.shape}; allowed: [divisor of {heads} heads, capacity, {depth}]",
     )
     require(tokens <= length <= keys.shape[1], f"length is {length}; allowed: {tokens} to {keys.shape[1]}")
-    out = output(out, q.shape, np.float32)
+    out = np.empty(q.shape, np.float32)
     if out.size == 0:
         return out
-    rate = np.float32(1 / math.sqrt(depth) if scale is None else scale)
     queries = fresh((heads, tokens, depth))
-    np.multiply(q.transpose(1, 0, 2), rate, out=queries)
+    np.multiply(q.transpose(1, 0, 2), np.float32(1 / math.sqrt(depth)), out=queries)
     if tokens < PREFILL:
         over_range(stream, heads * tokens, queries, keys, values, length, out, threads=threads)
         return out
     blocks, across = -(-length // NC), -(-depth // NC)
-    laid, panels = fresh((kv_heads * blocks * depth * NC,)), fresh((kv_heads * across * length * NC,), zero=True)
-    over_range(lay_out, kv_heads * blocks, keys, values, length, laid, panels, threads=threads)
-    arguments = (queries, laid, panels, length, kv_heads, depth, tokens, out)
+    columns, panels = (fresh((kv_heads * n * NC,), zero=True) for n in (blocks * depth, across * length))
+    over_range(lay_out, kv_heads * blocks, keys, values, length, columns, panels, threads=threads)
+    arguments = (queries, columns, panels, length, kv_heads, depth, tokens, out)
     over_range(prefill, heads * -(-tokens // _QUERIES), *arguments, threads=threads)
     return out

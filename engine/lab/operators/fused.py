@@ -14,75 +14,61 @@ from engine.lab.operators.conv import LINEAR, PackedConv, bordered_by, conv_pixe
 from engine.lab.ranges import output, over_range, require, whole
 
 _ZERO, _LOWEST = np.float32(0), np.float32(-np.inf)
-_NONE = np.empty(0, np.float32)
 STRIP = 2048
 """Elements of a line of maxima: it and three stretches of input lie in a first-level cache together."""
 
 
 @inner
-def raise_line(line, values):
-    """``line = max(line, values)``, flat and as long as both are; a NaN never wins."""
-    for i in range(line.size):
-        line[i] = values[i] if values[i] > line[i] else line[i]
+def _value(values, i, affine):
+    """One value as it is read: where ``affine`` holds a gain and a shift, normalised."""
+    if affine is None:
+        return values[i]
+    gain, shift = affine
+    return np.float32(values[i] * gain[i]) + shift[i]
 
 
 @inner
-def highest(line, flat, start, row, count, lowest):
+def _highest(line, flat, start, row, count, lowest, affine):
     """``line`` = largest of ``count`` stretches of ``flat`` from ``start`` on, ``row`` apart: no less than ``lowest``.
 
-    The usual windows read every stretch and write the line in one pass.
+    The usual windows read every stretch and write the line in one pass; one of two stretches reads the last one twice.
     """
-    size = line.size
-    if count == 2:
-        first, second = flat[start : start + size], flat[start + row : start + row + size]
-        for i in range(size):
-            best = first[i] if first[i] > lowest else lowest
-            line[i] = second[i] if second[i] > best else best
-    elif count == 3:
-        first, second = flat[start : start + size], flat[start + row : start + row + size]
-        three = flat[start + 2 * row : start + 2 * row + size]
-        for i in range(size):
-            best = first[i] if first[i] > lowest else lowest
-            best = second[i] if second[i] > best else best
-            line[i] = three[i] if three[i] > best else best
-    else:
-        line[:] = lowest
-        for k in range(count):
-            raise_line(line, flat[start + k * row : start + k * row + size])
+    size, second, three = line.size, start + min(1, count - 1) * row, start + min(2, count - 1) * row
+    a, b, c = flat[start : start + size], flat[second : second + size], flat[three : three + size]
+    for i in range(np.uintp(size)):
+        value = _value(a, i, affine)
+        best = value if value > lowest else lowest
+        value = _value(b, i, affine)
+        best = value if value > best else best
+        value = _value(c, i, affine)
+        line[i] = value if value > best else best
+    for k in range(3, count):
+        values = flat[start + k * row : start + k * row + size]
+        for i in range(np.uintp(size)):
+            value = _value(values, i, affine)
+            line[i] = value if value > line[i] else line[i]
 
 
 @inner
-def across(line, window, stride, channels, lowest, out):
-    """Windows of so many pixels to their maxima, flat: no less than ``lowest``.
+def _across(line, window, stride, channels, out):
+    """Windows of so many pixels of a flat line to their maxima.
 
     Offsets are unsigned: an index that may be negative costs a test for every element.
     """
     span = np.uintp(channels)
+    second, three = np.uintp(min(1, window - 1)) * span, np.uintp(min(2, window - 1)) * span
     for ow in range(out.size // channels):
         to, first = np.uintp(ow) * span, np.uintp(ow * stride) * span
-        second, three = first + span, first + span + span
-        if window == 3:
+        for c in range(span):
+            best, value = line[first + c], line[first + second + c]
+            best = value if value > best else best
+            value = line[first + three + c]
+            out[to + c] = value if value > best else best
+        for k in range(3, window):
+            at = first + np.uintp(k) * span
             for c in range(span):
-                value = line[first + c]
-                best = value if value > lowest else lowest
-                value = line[second + c]
-                best = value if value > best else best
-                value = line[three + c]
+                value, best = line[at + c], out[to + c]
                 out[to + c] = value if value > best else best
-        elif window == 2:
-            for c in range(span):
-                value = line[first + c]
-                best = value if value > lowest else lowest
-                value = line[second + c]
-                out[to + c] = value if value > best else best
-        else:
-            for c in range(span):
-                out[to + c] = lowest
-            for _ in range(window):
-                for c in range(span):
-                    value, best = line[first + c], out[to + c]
-                    out[to + c] = value if value > best else best
-                first += span
 
 
 @kernel
@@ -106,9 +92,9 @@ def conv_pool_rows(lo, hi, source, weights, image, pooling, channels, tile_rows,
         part = (x, pixels[start : start + depth], taps, run)
         conv_pixels(0, depth, part, weights, LINEAR, hidden)
         for i in range(count):
-            highest(top, flat, i * stride * row, row, window, _ZERO)
+            _highest(top, flat, i * stride * row, row, window, _ZERO, None)
             at = (r + i) * columns * channels
-            across(top, window, stride, channels, _ZERO, out[at : at + columns * channels])
+            _across(top, window, stride, channels, out[at : at + columns * channels])
         r += count
 
 
@@ -122,7 +108,7 @@ def conv_relu_pool_depth_first(
     out: np.ndarray | None = None,
     threads: int | None = None,
 ) -> np.ndarray:
-    """Convolution with bias, then ReLU, then max pool, by tiles of ``tile_rows`` pooled rows.
+    """Convolution, then ReLU, then max pool, by tiles of ``tile_rows`` pooled rows.
 
     The convolution's output never reaches memory.
 
@@ -149,41 +135,11 @@ def conv_relu_pool_depth_first(
     return out
 
 
-@inner
-def _affine_highest(line, flat, start, row, count, gain, shift):
-    """As ``highest`` from zero on, of values normalised as they are read."""
-    size = line.size
-    if count == 2:
-        first, second = flat[start : start + size], flat[start + row : start + row + size]
-        for i in range(size):
-            v = np.float32(first[i] * gain[i]) + shift[i]
-            best = v if v > _ZERO else _ZERO
-            v = np.float32(second[i] * gain[i]) + shift[i]
-            line[i] = v if v > best else best
-    elif count == 3:
-        first, second = flat[start : start + size], flat[start + row : start + row + size]
-        three = flat[start + 2 * row : start + 2 * row + size]
-        for i in range(size):
-            v = np.float32(first[i] * gain[i]) + shift[i]
-            best = v if v > _ZERO else _ZERO
-            v = np.float32(second[i] * gain[i]) + shift[i]
-            best = v if v > best else best
-            v = np.float32(three[i] * gain[i]) + shift[i]
-            line[i] = v if v > best else best
-    else:
-        line[:] = _ZERO
-        for k in range(count):
-            values = flat[start + k * row : start + k * row + size]
-            for i in range(size):
-                v = np.float32(values[i] * gain[i]) + shift[i]
-                line[i] = v if v > line[i] else line[i]
-
-
 @kernel
-def affine_pool_rows(lo, hi, x, gain, shift, window, stride, lowest, block, out):
+def pool_rows(lo, hi, x, affine, window, stride, lowest, block, out):
     """Pooled rows ``[lo, hi)`` over all images, ``block`` pooled columns at a time: the input under them is normalised
-    (not where ``gain`` is empty) and at once reduced to a line that stays in the first-level cache, no value of it less
-    than ``lowest``. ``gain`` and ``shift`` are repeated over as many pixels as a block needs.
+    and at once reduced to a line that stays in the first-level cache, no value of it less than ``lowest``. ``affine``
+    is None, or a gain and a shift that are repeated over as many pixels as a block needs.
     """
     high, wide, channels = x.shape[1], x.shape[2], x.shape[3]
     rows, columns = out.shape[1], out.shape[2]
@@ -197,12 +153,9 @@ def affine_pool_rows(lo, hi, x, gain, shift, window, stride, lowest, block, out)
             size = ((count - 1) * stride + window) * channels
             part = line[:size]
             start = first + column * stride * channels
-            if gain.size == 0:
-                highest(part, flat, start, row, window, lowest)
-            else:
-                _affine_highest(part, flat, start, row, window, gain, shift)
+            _highest(part, flat, start, row, window, lowest, affine)
             at = r * row_out + column * channels
-            across(part, window, stride, channels, lowest, to[at : at + count * channels])
+            _across(part, window, stride, channels, to[at : at + count * channels])
 
 
 def max_pool(
@@ -221,8 +174,7 @@ def max_pool(
     channel each. Depth first in either case: one read of ``x``, one write of the result.
     """
     channels = whole("x", x, np.float32, 4).shape[3]
-    gain, shift = affine or (_NONE, _NONE)
-    for name, values in (("gain", gain), ("shift", shift)) if affine else ():
+    for name, values in zip(("gain", "shift"), affine or ()):
         require(whole(name, values, np.float32, 1).size == channels, f"{name} needs {channels} values, one per channel")
     require(min(window, stride) >= 1, "window and stride must be 1 or more")
     rows, columns = (max(0, (n - window) // stride + 1) for n in x.shape[1:3])
@@ -230,6 +182,6 @@ def max_pool(
     if out.size:
         block = max(1, min(columns, STRIP // (stride * channels)))
         pixels, lowest = (block - 1) * stride + window, _ZERO if relu or affine else _LOWEST
-        arguments = (x, np.tile(gain, pixels), np.tile(shift, pixels), window, stride, lowest, block, out)
-        over_range(affine_pool_rows, x.shape[0] * rows, *arguments, threads=threads)
+        tiles = affine and tuple(np.tile(values, pixels) for values in affine)
+        over_range(pool_rows, x.shape[0] * rows, x, tiles, window, stride, lowest, block, out, threads=threads)
     return out
