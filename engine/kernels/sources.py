@@ -11,17 +11,12 @@ _IMPORT = re.compile(rf"^\s*(?:from\s+({_OURS})\s+import\s+(\([^)]*\)|[^\n#]*)|i
 
 
 @cache
-def source_digest() -> str:
-    """Digest of every engine source: the engine's identity in exported rows and in the app's cache. [-]"""
+def engine_version() -> str:
+    """Digest of every engine source: the engine's identity in exported rows. [-]"""
     digest = hashlib.sha256()
     for file in sorted((_ROOT / "engine").rglob("*.py")):
         digest.update(file.relative_to(_ROOT).as_posix().encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def engine_version() -> str:
-    """That digest, short. [-]"""
-    return source_digest()[:8]
+    return digest.hexdigest()[:8]
 
 
 @cache

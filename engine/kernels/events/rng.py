@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from engine.kernels.jit import kernel
+from engine.kernels.jit import body_of, kernel
 
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -36,13 +36,10 @@ def uniform(key, index):
 
 def stream_key(seed: int, stream: int, replication: int = 0) -> np.uint64:
     """Key of an independent stream: one per (seed, purpose, replication). [-]"""
-    key = 0
+    key = np.zeros(1, np.uint64)  # numbers of an array wrap in silence
     for part in (seed, stream, replication):
-        z = (key + (part + 1) * _GOLDEN) & _MASK
-        z = ((z ^ (z >> 30)) * int(_M1)) & _MASK
-        z = ((z ^ (z >> 27)) * int(_M2)) & _MASK
-        key = z ^ (z >> 31)
-    return np.uint64(key)
+        key = body_of(mix)(key + np.uint64((part + 1) * _GOLDEN & _MASK))
+    return key[0]
 
 
 @kernel
