@@ -60,13 +60,12 @@ def measure(args: argparse.Namespace) -> Answer:
 
 
 def _wide_deep(args: argparse.Namespace) -> Answer:
-    study = wide_deep_study(batches=(args.batch if args.batch is not None else 512,), threads=args.threads)
-    (batch,) = {speed.batch for speed in study.speed}
+    study = wide_deep_study(batch=args.batch if args.batch is not None else 512, threads=args.threads)
     data = {
         "rows": study.rows,
         "held_out": study.held_out,
         "base_accuracy": study.base,
-        "gain": study.gain(batch),
+        "gain": study.gain,
         "accuracy_lost": {q.precision: study.accuracy_loss(q.precision) for q in study.quality[1:]},
         "quality": [asdict(q) for q in study.quality],
         "speed": [

@@ -17,16 +17,16 @@ import numpy as np
 from engine.kernels import jit
 from engine.kernels.jit import JIT_ENABLED, kernel
 from engine.lab.ir.binary import OPERATIONS_PER_WORD
-from engine.lab.ir.microkernel import HAS_BF16, HAS_COUNT, MR, NC, VL
+from engine.lab.ir.lanes import LINE, VL
+from engine.lab.ir.microkernel import HAS_BF16, HAS_COUNT, MR, NC
 from engine.lab.ir.probe import CHAINS, STORED, compute_ir, read_ir
 from engine.lab.operators.gemm import gemm_s32, pack_s8
-from engine.lab.ranges import fresh, require
+from engine.lab.ranges import fresh, over_range, require
 from engine.lab.timing import sample
 
 _ROUNDS = 5
 _SAMPLES = 1000  # at most, in a probe's time
 _PER_WORD = {"f32": 1, "u8s8": 4, "bf16": 2, "xnor": 32}  # products to a 32-bit word
-_LINE = 64
 _LONG_PASS = 1 << 30  # bytes of memory that are enough where the last-level cache is no more than half of them
 
 
@@ -92,17 +92,9 @@ def _read_range(lo, hi, data, out, grain, repeats):
 
 
 @kernel
-def _triad_range(lo, hi, a, b, c, scale):
-    x, y, z = a[lo:hi], b[lo:hi], c[lo:hi]
-    for i in range(x.size):
-        x[i] = y[i] + scale * z[i]
-
-
-@kernel
-def _copy_range(lo, hi, source, target):
-    x, y = source[lo:hi], target[lo:hi]
-    for i in range(x.size):
-        y[i] = x[i]
+def _triad(a, b, c, scale):
+    for i in range(a.size):
+        a[i] = b[i] + scale * c[i]
 
 
 def read_once(data: np.ndarray) -> None:
@@ -111,9 +103,12 @@ def read_once(data: np.ndarray) -> None:
     _read_range(0, 1, words, np.empty(1, np.int32), words.size, 1)
 
 
-def copy_once(source: np.ndarray, target: np.ndarray) -> None:
-    """One float32 array stored into another of its size, by one thread; caches are written to, not passed by."""
-    _copy_range(0, source.size, source.reshape(-1), target.reshape(-1))
+@kernel
+def copy_once(source, target):
+    """One array stored into another of its shape, by one thread; caches are written to, not passed by."""
+    x, y = source.reshape(-1), target.reshape(-1)
+    for i in range(x.size):
+        y[i] = x[i]
 
 
 @kernel
@@ -154,7 +149,7 @@ def far_bytes(last_level: int) -> int:
     Eight times the cache, and no more than 1 GiB unless twice the cache is more. Assumption: a guest with a part of a
     large processor's cores has a part of its cache as well, and its memory belongs to the guest's other work.
     """
-    return max(2 * last_level, min(8 * last_level, _LONG_PASS)) // _LINE * _LINE
+    return max(2 * last_level, min(8 * last_level, _LONG_PASS)) // LINE * LINE
 
 
 def _best(
@@ -188,27 +183,15 @@ def compute_peak(kind: str, seconds: float = 0.01, rounds: int = _ROUNDS) -> flo
     return operations / _best(call, seconds, rounds)
 
 
-def stream_read(
-    size: int, seconds: float = 0.01, threads: int = 1, rounds: int = _ROUNDS, data: np.ndarray | None = None
-) -> float:
-    """Rate at which ``threads`` read a buffer of ``size`` bytes over and over. [B/s] A measurement.
-
-    ``data`` is a buffer of int32 to read, made anew when left out: touching fresh pages costs more than reading them.
-    """
-    if data is None:
-        data = fresh((max(size // 4, 64 * VL),), np.int32)
-        data[:] = 1
+def stream_read(data: np.ndarray, seconds: float = 0.01, threads: int = 1, rounds: int = _ROUNDS) -> float:
+    """Rate at which ``threads`` read a buffer of int32, touched before, over and over. [B/s] A measurement."""
     group = 8 * VL
     grain = -(-data.size // threads // group) * group
     out = np.zeros(threads, np.int32)
     repeats = max(1, int(16e6 // data.nbytes))
-    edges = [(i, i + 1) for i in range(threads)]
 
     def once() -> None:
-        if threads == 1:
-            _read_range(0, 1, data, out, grain, repeats)
-        else:
-            deque(jit.run_chunks(lambda c: _read_range(*c, data, out, grain, repeats), edges), maxlen=0)
+        over_range(_read_range, threads, data, out, grain, repeats, threads=threads)
 
     return data.nbytes * repeats / _best(once, seconds, rounds, time.thread_time if threads == 1 else time.perf_counter)
 
@@ -233,7 +216,7 @@ class Prober:
         require(JIT_ENABLED, "the probe needs compiled code; NUMBA_DISABLE_JIT is set")
         self.caches = cache_sizes()
         size, threads = far_bytes(self.caches.l3), jit.pool_size()
-        lines = size // _LINE
+        lines = size // LINE
         self.words = fresh((size // 4,), np.int32, zero=True)
         # the first touch of the pages takes as long as a process's first compiled call: both at once
         fills = [jit.pool().submit(part.fill, 1.0) for part in np.array_split(self.words.view(np.float32), threads)]
@@ -243,14 +226,11 @@ class Prober:
         for part in fills:  # what the triad adds; as floats these words are no denormal numbers
             part.result()
 
-    def far(self, threads: int = 1, rounds: int = _ROUNDS) -> float:
-        """Rate at which memory is read. [B/s]"""
-        return stream_read(0, 0.01, threads, rounds, self.words)
-
     def near(self, level: str, rounds: int = _ROUNDS) -> float:
         """Rate at which one thread reads a level of the caches: ``l1``, ``l2`` or ``l3``. [B/s]"""
         size = {"l1": self.caches.l1 // 2, "l2": self.caches.l2 // 2}.get(level)
-        return stream_read(size or min(self.caches.l3 // 2, 4 * self.caches.l2), 0.02 if size else 0.01, 1, rounds)
+        words = self.words[: (size or min(self.caches.l3 // 2, 4 * self.caches.l2)) // 4]
+        return stream_read(words, 0.02 if size else 0.01, 1, rounds)
 
     def roofline(self, rounds: int = _ROUNDS) -> MeasuredRoofline:
         """Every figure, the best of ``rounds`` rounds of about 10 ms each. A measurement."""
@@ -272,9 +252,9 @@ class Prober:
             l1=self.near("l1", rounds),
             l2=self.near("l2", rounds),
             l3=self.near("l3", rounds),
-            dram=self.far(1, rounds),
-            dram_all=self.far(threads, rounds),
-            triad=12.0 * a.size / _best(lambda: _triad_range(0, a.size, a, b, c, np.float32(3)), 0.01, rounds),
+            dram=stream_read(self.words, rounds=rounds),
+            dram_all=stream_read(self.words, 0.01, threads, rounds),
+            triad=12.0 * a.size / _best(lambda: _triad(a, b, c, np.float32(3)), 0.01, rounds),
             gather=self._ids.size / _best(lambda: _gather(self.words, self._ids), 0.01, rounds),
             launch=_best(lambda: _nothing(0, 0, empty, empty, empty), 0.005, rounds),
             dispatch=_best(all_threads, 0.005, rounds, time.perf_counter),

@@ -11,8 +11,6 @@ import numpy as np
 from engine.kernels import jit
 from entries.schema import InputError
 
-_ARRAY = np.ndarray
-
 
 class KernelError(InputError):
     """An operator was given shapes, types or values it does not define; the message names the argument."""
@@ -26,7 +24,7 @@ def require(holds: bool, message: str) -> None:
 
 def whole(name: str, array: np.ndarray, dtype: Any, ndim: int) -> np.ndarray:
     """``array`` if it is C-contiguous with this type and rank (never a silent copy), else a refusal."""
-    if isinstance(array, _ARRAY) and array.dtype == dtype and array.ndim == ndim and array.flags.c_contiguous:
+    if isinstance(array, np.ndarray) and array.dtype == dtype and array.ndim == ndim and array.flags.c_contiguous:
         return array  # messages are only built when needed: formatting a dtype costs more than a small kernel
     require(isinstance(array, np.ndarray), f"{name} must be a numpy array, not {type(array).__name__}")
     require(array.dtype == dtype, f"{name} has type {array.dtype}; allowed: {np.dtype(dtype)}")
@@ -89,11 +87,7 @@ def over_range(
     Every kernel writes only what belongs to its own range and computes each element in an order that does not
     depend on the range, so the result is bit-identical for every number of threads. [-]
     """
-    if threads == 1:
-        kernel(0, count, *args)
-        return
-    threads = min(threads or jit.pool_size(), -(-count // max(1, grain)))
-    if threads <= 1:
+    if threads == 1 or (threads := min(threads or jit.pool_size(), -(-count // max(1, grain)))) <= 1:
         kernel(0, count, *args)
         return
     waiting = deque(_pieces(count, threads, finest, max(1, grain), step))

@@ -22,8 +22,8 @@ from engine.kernels import jit
 from engine.lab import probe
 from engine.lab.ir.binary import OPERATIONS_PER_WORD
 from engine.lab.ir.microkernel import HAS_BF16, HAS_COUNT
-from engine.lab.operators.binary import binary_fc, pack_binary
-from engine.lab.operators.gemm import gemm_bf16, gemm_f32, gemm_s32, gemm_u8, pack_bf16, pack_f32, pack_s8, rounded_bits
+from engine.lab.operators.binary import binary_counts, pack_binary
+from engine.lab.operators.gemm import bf16_bits, gemm_bf16, gemm_f32, gemm_s32, gemm_u8, pack_bf16, pack_f32, pack_s8
 from tests.bench.timing import ROUNDS, Call, Row, beside, interleaved, row
 from tests.reference.onnx_oracle import session
 
@@ -114,14 +114,14 @@ def _dense(m: int, k: int, n: int) -> list[Row]:
     }
     peers |= _torch_calls(x, w)
     rows += _against(f"f32 {shape}", operations, lambda: gemm_f32(x, reals, out=f32, threads=1), peers, "f32", goals)
-    bits, narrow = rounded_bits(x, "bf16"), pack_bf16(w)
+    bits, narrow = bf16_bits(x), pack_bf16(w)
     kind = "bf16" if HAS_BF16 else "f32"
     name = f"bf16 {shape}" + ("" if HAS_BF16 else ", widened")
     return rows + _against(
         name,
         operations,
         lambda: gemm_bf16(bits, narrow, out=f32, threads=1),
-        _torch_calls(bits, rounded_bits(w, "bf16")),
+        _torch_calls(bits, bf16_bits(w)),
         kind,
         (0.9, 1.0),
     )
@@ -136,14 +136,13 @@ def _binary(inputs: int = 4096) -> list[Row]:
     rows = []
     for neurons in (2048, 4096, 8192, 16384):
         w = pack_binary(rng.integers(0, 256, (neurons, inputs // 8)).astype(np.uint8))
-        threshold = np.full(neurons, inputs // 2, np.int32)
         far = np.ones(max(w.words.size, caches.l2), np.int32)  # at least four second levels: read from the last one
         for batch, goal in ((1, 0.85), (16, 0.95), (256, 0.95)):
             x = rng.integers(0, 256, (batch, inputs // 8)).astype(np.uint8)
             operations = 2.0 * neurons * inputs * batch
             _, one_turn = probe.peak_call(kind, 1)
             peak, peak_operations = probe.peak_call(kind, max(1000, round(operations / one_turn)))
-            calls: dict[str, Call] = {"ours": lambda x=x, w=w, t=threshold: binary_fc(x, w, t, threads=1), "peak": peak}
+            calls: dict[str, Call] = {"ours": lambda x=x, w=w: binary_counts(x, w, threads=1), "peak": peak}
             calls["stream"] = lambda d=far: probe._read_range(0, 1, d, out, d.size, 2)
             seconds = interleaved(calls, 2 * ROUNDS, at_least=PIECE, spend=SPENT)
             limit, against = operations / peak_operations * seconds["peak"], "differing bits counted in registers"

@@ -106,3 +106,13 @@ def hash_ids(ids, buckets):
         z ^= z >> 31
         out[b, f] = ((z >> 32) * buckets) >> 32
     return out
+
+
+def wide_deep(model, rows):
+    """Chance of a click, float32: the layers of a `WideDeep` beside its linear part."""
+    fields = np.arange(len(model.tables))
+    x = np.concatenate([model.tables[fields, rows.buckets].reshape(len(rows.buckets), -1), rows.numbers], axis=1)
+    for weight, bias in zip(model.weights, model.biases, strict=True):
+        logit = x @ weight + bias
+        x = np.maximum(logit, 0)
+    return special.expit(logit[:, 0] + model.wide[fields, rows.buckets].sum(1) + rows.numbers @ model.wide_numeric)

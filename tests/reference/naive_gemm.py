@@ -5,7 +5,6 @@ import numpy as np
 __all__ = [
     "attention",
     "binary_counts",
-    "binary_fc",
     "real",
     "real_bound",
     "requantised",
@@ -52,11 +51,6 @@ def binary_counts(x, w):
     """Differing bits of rows of packed bits."""
     a, b = np.unpackbits(x, axis=1), np.unpackbits(w, axis=1)
     return (a[:, None, :] != b[None, :, :]).sum(2)
-
-
-def binary_fc(x, w, threshold):
-    """Fired neurons, packed little-endian."""
-    return np.packbits(binary_counts(x, w) <= threshold, axis=1, bitorder="little")
 
 
 def attention(q, keys, values, length):

@@ -16,7 +16,7 @@ _SLOT = "v.trained.wide_deep"
 
 def _wide_deep(study: WideDeepStudy, say: Callable[[str], object]) -> None:
     plain, paper = study.quality[:2]
-    answer = texts.WIDE_DEEP_ANSWER.format(gain=fmt.times(study.gain(512)), lost=100 * study.accuracy_loss())
+    answer = texts.WIDE_DEEP_ANSWER.format(gain=fmt.times(study.gain), lost=100 * study.accuracy_loss())
     answer += f"answers, {plain.auc - paper.auc:.5f} of AUC"
     say(answer)
     parts.figure(

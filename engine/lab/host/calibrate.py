@@ -81,7 +81,7 @@ def _last_level(roofline: MeasuredRoofline, prober: Prober) -> float:
     middle = (roofline.l3 * roofline.dram) ** 0.5
     for eighths in (8, 6, 4, 3, 2):
         size = roofline.caches.l3 * eighths // 8
-        if stream_read(size, 0.005, rounds=3, data=prober.words[: size // 4]) >= middle:
+        if stream_read(prober.words[: size // 4], 0.005, rounds=3) >= middle:
             return float(size)
     return float(max(roofline.caches.l3 // 8, roofline.caches.l2))
 

@@ -18,15 +18,14 @@ from typing import Any
 from llvmlite import ir
 
 from engine.kernels.jit import cgutils, intrinsic, isa, types
-from engine.lab.ir.lanes import ask_for, declare
-from engine.lab.ir.microkernel import HAS_COUNT, INT_KIND, VL, load, multiply_add, splat
+from engine.lab.ir.lanes import LINE, VL, array_at, ask_for, declare
+from engine.lab.ir.microkernel import HAS_COUNT, INT_KIND, load, multiply_add, splat
 
 VECTORS = 2 if HAS_COUNT or VL == 4 else 1
 ACROSS = VECTORS * VL
 """Neurons of a tile, and of a panel of packed weights: whole bytes of results."""
 TALL = 4 if HAS_COUNT else 1
 """Rows of the tall tile: with a count and ones for each of 4 x 2 cells, sixteen of 32 registers."""
-LINE = 64
 _TERNARY = VL == 16 and isa() != "portable"
 _PAIR = 3 if _TERNARY else 6
 _COUNT = 2 if HAS_COUNT else 7  # with its add; nibble look-up: 2 and, 1 shift, 2 shuffle, 1 add, 1 vpdpbusd
@@ -85,17 +84,12 @@ def tile(height: int) -> Any:
     @intrinsic
     def emit(typingctx: Any, x: Any, row: Any, w: Any, w_off: Any, fetch: Any, out: Any, col: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            def array(index: int) -> Any:
-                return context.make_array(signature.args[index])(context, builder, args[index])
-
-            def start(array: Any) -> Any:
-                return builder.bitcast(array.data, _I8.as_pointer())
-
-            inputs, weights, output, row, col = array(0), start(array(2)), array(5), args[1], args[6]
+            arrays = (array_at(context, builder, signature, args, place) for place in (0, 2, 5))
+            (inputs, x_start), (_, weights), (output, start), row, col = *arrays, args[1], args[6]
             pairs = builder.extract_value(inputs.shape, 1)
             w_at = builder.gep(weights, [builder.mul(args[3], _I64(4))])
             fetch_at = builder.gep(weights, [args[4]])
-            x_at = builder.gep(start(inputs), [builder.mul(row, builder.mul(pairs, _I64(8)))])
+            x_at = builder.gep(x_start, [builder.mul(row, builder.mul(pairs, _I64(8)))])
             row_at = [builder.gep(x_at, [builder.mul(_I64(8 * r), pairs)]) for r in range(height)]
             count, units = ({cell: cgutils.alloca_once(builder, vector) for cell in cells} for _ in range(2))
             for cell in cells:
@@ -119,7 +113,7 @@ def tile(height: int) -> Any:
                         builder.store(_count_bits(builder, builder.load(count[r, j]), carry), count[r, j])
 
             ldo = builder.extract_value(output.shape, 1)
-            out_at = builder.gep(start(output), [builder.mul(builder.add(builder.mul(row, ldo), col), _I64(4))])
+            out_at = builder.gep(start, [builder.mul(builder.add(builder.mul(row, ldo), col), _I64(4))])
             inside, line = (builder.mul(width, _I64(4)) for width in (builder.sub(ldo, col), ldo))
             complete = builder.icmp_signed(">=", inside, _I64(row_bytes_out))
             room = ir.ArrayType(_I8, height * row_bytes_out)

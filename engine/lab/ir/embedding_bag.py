@@ -10,10 +10,9 @@ from typing import Any
 from llvmlite import ir
 
 from engine.kernels.jit import cgutils, intrinsic, types
-from engine.lab.ir.lanes import ask_for, half_vector
+from engine.lab.ir.lanes import LINE, array_at, ask_for, half_vector
 from engine.lab.ir.microkernel import load, splat
 
-LINE_BYTES = 64
 IDS_AHEAD = 64
 """Lookups from the row that is requested to the ids that are: eight lines, so that they are there when it is named."""
 _I8, _I16, _I32, _I64, _F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
@@ -26,13 +25,13 @@ _ROW_TAIL_BYTES = {"fp32": 0, "fp16": 0, "int8": 8, "int4": 4}
 
 def _request(builder: Any, data: Any, block: Any, row_bytes: Any, size: int, quantised: bool) -> None:
     """Prefetch ``size`` bytes of a row from ``block`` on, and where scale and bias end the row their line with it."""
-    for byte in range(0, size, LINE_BYTES):
+    for byte in range(0, size, LINE):
         ask_for(builder, builder.gep(block, [_I64(byte)]))
     if quantised:
         ask_for(builder, builder.gep(data, [builder.sub(row_bytes, _I64(1))]))
         return
     lines = builder.or_(builder.ptrtoint(block, _I64), row_bytes)
-    with builder.if_then(builder.icmp_unsigned("!=", builder.and_(lines, _I64(LINE_BYTES - 1)), _I64(0))):
+    with builder.if_then(builder.icmp_unsigned("!=", builder.and_(lines, _I64(LINE - 1)), _I64(0))):
         ask_for(builder, builder.gep(block, [_I64(size - 1)]))  # it begins inside a line, so it reaches into one more
 
 
@@ -74,17 +73,12 @@ def _interleave(builder: Any, sums: list[Any], width: int) -> list[Any]:
     return result
 
 
-def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, kinds: Any, args: Any) -> Any:
-    def array(position: int) -> Any:
-        return context.make_array(kinds[position])(context, builder, args[position])
-
-    def start(array: Any) -> Any:
-        return builder.bitcast(array.data, _I8.as_pointer())
-
-    table, ids, (first, last, total, distance, column) = array(0), start(array(1)), args[2:7]
-    rows, stride, data = builder.extract_value(table.shape, 0), builder.extract_value(table.strides, 0), start(table)
+def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    arrays = (array_at(context, builder, signature, args, place) for place in (0, 1, 7, 9))
+    ((table, data), (_, ids), (_, out), (_, bad)), (first, last, total, distance, column) = arrays, args[2:7]
+    rows, stride = builder.extract_value(table.shape, 0), builder.extract_value(table.strides, 0)
     eighths = builder.mul(column, _I64(int(8 * _BYTES_PER_COLUMN[fmt])))  # of a byte: int4 stays whole
-    block_of_zero, bad = builder.gep(data, [builder.lshr(eighths, _I64(3))]), start(array(9))
+    block_of_zero = builder.gep(data, [builder.lshr(eighths, _I64(3))])
     floats, quantised, per_byte = ir.VectorType(_F32, width), _ROW_TAIL_BYTES[fmt] > 0, 2 if fmt == "int4" else 1
     vector_bytes = int(width * per_byte * _BYTES_PER_COLUMN[fmt])
     zeros = ir.Constant(floats, [0.0] * width)
@@ -123,7 +117,7 @@ def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, kinds:
     if quantised:
         bias_sum = splat(builder, builder.load(shift), width)
         result = [builder.fadd(value, bias_sum) for value in result]
-    target = builder.gep(start(array(7)), [builder.shl(args[8], _I64(2))])
+    target = builder.gep(out, [builder.shl(args[8], _I64(2))])
     for v, value in enumerate(_interleave(builder, result, width) if per_byte == 2 else result):
         place = builder.gep(target, [_I64(v * width * 4)])
         builder.store(value, builder.bitcast(place, floats.as_pointer()), align=1)
@@ -144,7 +138,7 @@ def bag_block(width: int, vectors: int) -> Callable[..., None]:
         loads = max(1, vectors // 2) if fmt == "int4" else vectors  # of which each makes two of columns
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return _emit(fmt, width, loads, context, builder, signature.args, args)
+            return _emit(fmt, width, loads, context, builder, signature, args)
 
         whole = types.intp
         return types.void(table, indices, whole, whole, whole, whole, whole, out, whole, bad), codegen

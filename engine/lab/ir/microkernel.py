@@ -26,10 +26,9 @@ import numpy as np
 from llvmlite import ir
 
 from engine.kernels.jit import cgutils, host_features, intrinsic, isa, types
-from engine.lab.ir.lanes import ask_for, declare, lanes
+from engine.lab.ir.lanes import LINE, VL, ask_for, declare
 from engine.lab.ranges import fresh
 
-VL = lanes()
 MR = 6
 EDGE = 2
 NV = 4 if VL == 16 else 2  # 6x4 accumulators of 32 registers, 6x2 of 16
@@ -46,7 +45,6 @@ _KIND: dict[str, str] = {"uint8": "u8s8", "int16": "s16", "float32": "f32", "uin
 _ROUNDER = 1.5 * 2**23  # x + _ROUNDER has the integer nearest x (ties to even) in its low mantissa bits
 _ROUNDER_BITS = 0x4B400000
 _AHEAD = 3072  # bytes of the panel that the edge tile, which may be all there is of M, asks for in advance
-_LINE = 64
 
 _I8, _I16, _I32, _I64, _F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
 
@@ -200,9 +198,8 @@ def tile(height: int) -> Any:
             whole = builder.icmp_signed(">=", cols, across)
             if height != MR:
                 whole = builder.and_(whole, builder.icmp_signed(">=", rows, _I64(height)))
-            spill = builder.bitcast(
-                cgutils.alloca_once(builder, ir.ArrayType(_I8, height * NV * step)), _I8.as_pointer()
-            )
+            room = ir.ArrayType(_I8, height * NV * step)
+            spill = builder.bitcast(cgutils.alloca_once(builder, room), _I8.as_pointer())
             base = builder.select(whole, out_at, spill)
             stride = builder.select(whole, builder.mul(ldc, _I64(size)), _I64(NV * step))
             place = [builder.gep(base, [builder.mul(stride, _I64(r))]) for r in range(height)]
@@ -231,7 +228,7 @@ def tile(height: int) -> Any:
                 """All sums by one word of K; ``word_of_a(r)`` is row r's."""
                 b_step = builder.gep(cols_at, [builder.mul(index, _I64(4 * NC))])
                 if height != MR:
-                    for line in range(0, 4 * NC, _LINE):
+                    for line in range(0, 4 * NC, LINE):
                         ask_for(builder, builder.gep(b_step, [_I64(_AHEAD + line)]))
                 bs = [load(builder, b_step, _I64(4 * VL * j), ir.VectorType(word, VL)) for j in range(NV)]
                 for r in range(height):
@@ -240,9 +237,7 @@ def tile(height: int) -> Any:
                         total = multiply_add(builder, kind, builder.load(sums[r][j]), lanes, bs[j])
                         builder.store(total, sums[r][j])
 
-            split = (
-                kind == "bf16"
-            )  # an odd K ends on half a word there: an overlapping one could multiply 0 by infinity
+            split = kind == "bf16"  # an odd K ends on half a word: an overlapping one could multiply 0 by infinity
             words = builder.sdiv(k if split else builder.add(k, _I64(GROUP[kind] - 1)), _I64(GROUP[kind]))
             last = builder.sub(builder.mul(k, _I64(a_size)), _I64(4))
             with cgutils.for_range(builder, words) as loop:

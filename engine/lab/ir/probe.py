@@ -7,16 +7,15 @@ import numpy as np
 from llvmlite import ir
 
 from engine.kernels.jit import cgutils, intrinsic, types
-from engine.lab.ir.lanes import ask_for, declare
-from engine.lab.ir.microkernel import VL, load, multiply_add
+from engine.lab.ir.lanes import LINE, VL, array_at, ask_for, declare
+from engine.lab.ir.microkernel import load, multiply_add
 
 CHAINS = 24 if VL == 16 else 12
 """Independent sums: latency times throughput of the widest machines, within the registers."""
 IDLE = 64
 """Instructions without work in a turn of their loop."""
-_LINE = 64
 _VECTOR_BYTES = 4 * VL
-_I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
 STORED = {"f32": np.float32, "u8s8": np.uint8, "bf16": np.uint16, "xnor": np.uint32}
 """Type of the data that products of a kind are burnt on."""
 
@@ -32,8 +31,7 @@ def compute_ir() -> Any:
         words = ir.VectorType(ir.FloatType() if kind == "f32" else _I32, VL)
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            array = context.make_array(signature.args[0])(context, builder, args[0])
-            base = builder.bitcast(array.data, _I8.as_pointer())
+            _, base = array_at(context, builder, signature, args, 0)
             a = load(builder, base, _I64(0), words)
             b = load(builder, base, _I64(_VECTOR_BYTES), words)
             sums = [cgutils.alloca_once(builder, vector) for _ in range(CHAINS)]
@@ -86,8 +84,7 @@ def read_ir(ahead: int) -> Any:
         """Exclusive-or of the 4-byte words ``first:last`` of ``data``, whole groups of eight vectors."""
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            array = context.make_array(signature.args[0])(context, builder, args[0])
-            base = builder.gep(builder.bitcast(array.data, _I8.as_pointer()), [builder.mul(args[1], _I64(4))])
+            base = builder.gep(array_at(context, builder, signature, args, 0)[1], [builder.mul(args[1], _I64(4))])
             group = streams * VL
             count = builder.sdiv(builder.sub(args[2], args[1]), _I64(group))
             sums = [cgutils.alloca_once(builder, vector) for _ in range(streams)]
@@ -96,7 +93,7 @@ def read_ir(ahead: int) -> Any:
             with cgutils.for_range(builder, count) as loop:
                 at = builder.gep(base, [builder.mul(loop.index, _I64(4 * group))])
                 for i, place in enumerate(sums):
-                    if ahead and i * _VECTOR_BYTES % _LINE == 0:
+                    if ahead and i * _VECTOR_BYTES % LINE == 0:
                         ask_for(builder, builder.gep(at, [_I64(i * _VECTOR_BYTES + ahead)]), 2)
                     value = load(builder, at, _I64(i * _VECTOR_BYTES), vector)
                     builder.store(builder.xor(builder.load(place), value), place)

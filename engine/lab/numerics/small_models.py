@@ -15,17 +15,17 @@ import numpy as np
 
 from engine.lab.numerics.perceptron import Adam, backward, forward, random_layers, sigmoid
 from engine.lab.operators.embedding import RowTable, embedding_bag, pack_rows
-from engine.lab.operators.gemm import Packed, gemm_bf16, gemm_f32, gemm_s32, pack_bf16, pack_f32, pack_s8, rounded_bits
+from engine.lab.operators.gemm import Packed, bf16_bits, gemm_bf16, gemm_f32, gemm_s32, pack_bf16, pack_f32, pack_s8
 from engine.lab.operators.pointwise import quantise
-from engine.numerics.formats import NumericsError
+from engine.numerics.formats import Integer, NumericsError
 
 LAYER_FORMATS = ("int8", "bf16", "fp16", "fp32")
-TABLE_FORMATS = ("int4", "int8", "fp16", "fp32")
 _CODES = 255
 
 
 def _to_half(values: np.ndarray) -> np.ndarray:
-    return rounded_bits(values, "fp16").view(np.float16).astype(np.float32)
+    with np.errstate(over="ignore"):
+        return values.astype(np.float16).astype(np.float32)
 
 
 class QuantisedLayer:
@@ -42,10 +42,8 @@ class QuantisedLayer:
 
     @cached_property
     def _eight(self) -> tuple[Packed, np.ndarray]:
-        scale = np.abs(self.weight).max(axis=0) / 127
-        scale[scale == 0] = 1
-        codes = np.clip(np.rint(self.weight / scale), -127, 127).astype(np.int8)
-        return pack_s8(codes), scale.astype(np.float32)
+        codes, scale = Integer(8, granularity="channel").codes(self.weight)
+        return pack_s8(codes.astype(np.int8)), scale[0]
 
     @cached_property
     def _wide(self) -> dict[str, Packed]:
@@ -66,7 +64,7 @@ class QuantisedLayer:
         if format == "fp16":
             return _to_half(gemm_f32(_to_half(x), self._wide["fp16"], self.bias))  # float32 sums, rounded once
         if format == "bf16":
-            return gemm_bf16(rounded_bits(x, "bf16"), self._wide["bf16"], self.bias)
+            return gemm_bf16(bf16_bits(x), self._wide["bf16"], self.bias)
         if format != "int8":
             raise NumericsError(f"format is {format!r}; allowed: {', '.join(LAYER_FORMATS)}")
         low, high = self.limits or (min(0.0, float(x.min())), max(0.0, float(x.max())))
@@ -79,7 +77,7 @@ class QuantisedLayer:
 
 
 class QuantisedTables:
-    """Embedding tables ``[tables, rows, width]`` whose looked-up rows are summed, each in one of `TABLE_FORMATS`."""
+    """Embedding tables ``[tables, rows, width]`` whose looked-up rows are summed, each in a format of rows."""
 
     def __init__(self, values: np.ndarray) -> None:
         self.values = np.ascontiguousarray(values, np.float32)
@@ -88,10 +86,8 @@ class QuantisedTables:
     def bags(self, table: int, indices: np.ndarray, format: str) -> np.ndarray:
         """Sums of rows of one table: int64 ``[items, lookups]`` -> float32 ``[items, width]``.
 
-        NumericsError for an unknown format.
+        KernelError for an unknown format.
         """
-        if format not in TABLE_FORMATS:
-            raise NumericsError(f"format is {format!r}; allowed: {', '.join(TABLE_FORMATS)}")
         if (table, format) not in self._tables:
             self._tables[table, format] = pack_rows(self.values[table], format)
         items, lookups = indices.shape

@@ -39,21 +39,21 @@ class Stored:
 
 
 @lru_cache(maxsize=16)
-def tensor(name: str, shape: tuple[int, int] = _SHAPE, seed: int = 0) -> np.ndarray:
+def tensor(name: str) -> np.ndarray:
     """Float32 values of a named distribution; read-only. NumericsError for an unknown tensor."""
     if name not in TENSORS:
         raise NumericsError(f"tensor is {name[:40]!r}; allowed: {', '.join(TENSORS)}")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     if name == "heavy":
-        x = rng.standard_t(3, shape)
+        x = rng.standard_t(3, _SHAPE)
     elif name == "uniform":
-        x = rng.uniform(-1, 1, shape)
+        x = rng.uniform(-1, 1, _SHAPE)
     else:
-        x = rng.standard_normal(shape)
+        x = rng.standard_normal(_SHAPE)
     if name == "relu":
         x = np.maximum(x, 0)
     if name == "outliers":
-        x[rng.choice(shape[0], max(1, shape[0] // 32), replace=False)] *= 16
+        x[rng.choice(_SHAPE[0], _SHAPE[0] // 32, replace=False)] *= 16
     result = x.astype(np.float32)
     result.setflags(write=False)
     return result
@@ -75,26 +75,19 @@ def _candidates() -> dict[str, tuple[str, Format]]:
     )
 
 
-def _point(label: str, family: str, format: Format, x: np.ndarray) -> FormatLoss:
-    after = format.apply(x)
-    bits = format.storage_bits(x.shape) / x.size
-    return FormatLoss(label, family, bits, sqnr_db(x, after), max_abs(x, after))
-
-
-@lru_cache(maxsize=16)
-def points(name: str) -> tuple[FormatLoss, ...]:
-    """Every candidate format on a tensor, fewest bits first."""
-    x = tensor(name)
-    result = [_point(label, family, format, x) for label, (family, format) in _candidates().items()]
-    return tuple(sorted(result, key=lambda p: (p.bits, p.format)))
-
-
 @lru_cache(maxsize=32)
 def in_format(name: str, label: str) -> Stored:
     """A tensor in one format. NumericsError for an unknown format."""
     candidates = _candidates()
     if label not in candidates:
         raise NumericsError(f"format is {label[:40]!r}; allowed: {', '.join(candidates)}")
-    family, format = candidates[label]
-    x = tensor(name)
-    return Stored(x, format.apply(x), _point(label, family, format, x))
+    (family, format), x = candidates[label], tensor(name)
+    after, bits = format.apply(x), format.storage_bits(x.shape) / x.size
+    return Stored(x, after, FormatLoss(label, family, bits, sqnr_db(x, after), max_abs(x, after)))
+
+
+@lru_cache(maxsize=16)
+def points(name: str) -> tuple[FormatLoss, ...]:
+    """Every candidate format on a tensor, fewest bits first."""
+    losses = (in_format(name, label).point for label in _candidates())
+    return tuple(sorted(losses, key=lambda p: (p.bits, p.format)))

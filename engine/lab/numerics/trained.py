@@ -4,20 +4,19 @@ Measurements: accuracies on rows held out of training, times of this host at thi
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
 from engine.lab.numerics.criteo import clicks
 from engine.lab.numerics.metrics import auc, log_loss, sqnr_db
-from engine.lab.numerics.wide_deep import WideDeep, prepare, probabilities, train
+from engine.lab.numerics.wide_deep import WideDeep, prepare, train
 from engine.lab.numerics.wide_deep_serving import (
     ON_CODES,
     PUBLISHED,
     REFINED,
     SYMMETRIC,
     Scheme,
-    Server,
     serve_fp32,
     serve_int8,
 )
@@ -79,10 +78,11 @@ class WideDeepStudy:
         accuracy = {q.precision: q.accuracy for q in self.quality}
         return accuracy["FP32"] - accuracy[precision]
 
-    def gain(self, batch: int) -> float:
-        """INT8's rate over FP32's at a batch. [-]"""
-        by = {s.precision: s.rate for s in self.speed if s.batch == batch}
-        return by["INT8 as published"] / by["FP32"]
+    @property
+    def gain(self) -> float:
+        """INT8's rate over FP32's. [-]"""
+        rates = {s.precision: s.rate for s in self.speed}
+        return rates["INT8 as published"] / rates["FP32"]
 
 
 @lru_cache(maxsize=2)
@@ -90,14 +90,9 @@ def _model(rows: int) -> WideDeep:
     return train(clicks(rows))
 
 
-def _report(progress: Progress | None, step: int, of: int) -> None:
-    if progress is not None and progress(step, of) is False:
-        raise MeasurementCancelled
-
-
 def wide_deep_study(
     rows: int = 100_000,
-    batches: tuple[int, ...] = (64, 512),
+    batch: int = 512,
     threads: int = 1,
     held_out: int = 50_000,
     progress: Progress | None = None,
@@ -106,41 +101,39 @@ def wide_deep_study(
 
     NumericsError for a number out of range.
     """
-    for name, value, low, high in (("rows", rows, 1024, MOST_ROWS), ("held_out", held_out, 100, MOST_ROWS)):
+    for name, value, low, high in (
+        ("rows", rows, 1024, MOST_ROWS),
+        ("held_out", held_out, 100, MOST_ROWS),
+        ("batch", batch, 1, 65536),
+        ("threads", threads, 1, 64),
+    ):
         if not low <= value <= high:
             raise NumericsError(f"{name} is {value}; allowed: {low} to {high}")
-    wrong = [b for b in batches if not 1 <= b <= 65536]
-    if wrong or not batches:
-        raise NumericsError(f"batch is {wrong[0] if wrong else 'missing'}; allowed: 1 to 65536")
-    if not 1 <= threads <= 64:
-        raise NumericsError(f"threads is {threads}; allowed: 1 to 64")
-    steps = 1 + len(_SCHEMES) * (1 + len(batches))
-    model, step = _model(rows), 1
-    _report(progress, step, steps)
+    steps = iter(range(1, 2 + 2 * len(_SCHEMES)))
+
+    def report() -> None:
+        if progress is not None and progress(next(steps), 1 + 2 * len(_SCHEMES)) is False:
+            raise MeasurementCancelled
+
+    model = _model(rows)
+    report()
     raw = clicks(held_out, seed=1)
     test = prepare(raw, model.top)
-    exact = probabilities(model, test)
-    quality, speed, plain = [], [], []
+    picks = np.arange(batch) % held_out
+    quality, speed, plain, exact = [], [], [], np.empty(0)
     calibration = prepare(clicks(min(_CALIBRATION, rows)), model.top)
     for name, scheme in _SCHEMES.items():
         server = serve_int8(model, calibration, scheme) if scheme else serve_fp32(model)
         p = server(raw.ids, test.numbers)
+        exact = p if scheme is None else exact
         right = float(((p > 0.5) == test.labels).mean())
         flips = float(((p > 0.5) != (exact > 0.5)).mean())
         inputs = server.inside(raw.ids, test.numbers)
         plain = plain or inputs
         ratios = tuple(sqnr_db(a, b) for a, b in zip(plain, inputs, strict=True)) if quality else ()
         quality.append(Quality(name, right, auc(test.labels, p), log_loss(test.labels, p), flips, ratios))
-        step += 1
-        _report(progress, step, steps)
-        for batch in batches:
-            picks = np.arange(batch) % held_out
-            ids, numbers = raw.ids[picks], test.numbers[picks]
-
-            def once(server: Server = server, ids: np.ndarray = ids, numbers: np.ndarray = numbers) -> object:
-                return server(ids, numbers, threads=threads)
-
-            speed.append(Speed(name, batch, threads, sample(once, clock_for(threads), seconds=0.5)))
-            step += 1
-            _report(progress, step, steps)
+        report()
+        once = partial(server, raw.ids[picks], test.numbers[picks], threads=threads)
+        speed.append(Speed(name, batch, threads, sample(once, clock_for(threads), seconds=0.5)))
+        report()
     return WideDeepStudy(rows, held_out, float(1 - test.labels.mean()), tuple(quality), tuple(speed))

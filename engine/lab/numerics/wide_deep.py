@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.kernels.jit import kernel
 from engine.lab.numerics.criteo import FIELDS, NUMERIC, Clicks, normalise
-from engine.lab.numerics.perceptron import Adam, backward, random_layers, sigmoid
+from engine.lab.numerics.perceptron import Adam, backward, forward, random_layers, sigmoid
 from engine.lab.operators.wide_deep import hash_ids
 from engine.numerics.formats import NumericsError
 
@@ -68,25 +68,6 @@ def _adagrad(buckets, gradient, slope, tables, sums, wide, wide_sums, rate):
                 to[c] -= rate * source[c] / np.sqrt(past[c])
 
 
-def _forward(model: WideDeep, buckets: np.ndarray, numbers: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
-    """Inputs of every deep layer, and the summed logit of both parts."""
-    looked_up = model.tables[np.arange(FIELDS), buckets].reshape(len(buckets), -1)
-    logit = sum(model.wide[np.arange(FIELDS), buckets].T) + numbers @ model.wide_numeric
-    inputs = [np.concatenate([looked_up, numbers], axis=1)]
-    for weight, bias in zip(model.weights[:-1], model.biases[:-1], strict=True):
-        inputs.append(np.maximum(inputs[-1] @ weight + bias, 0))
-    return inputs, logit + (inputs[-1] @ model.weights[-1])[:, 0] + model.biases[-1][0]
-
-
-def probabilities(model: WideDeep, rows: Prepared, batch: int = 4096) -> np.ndarray:
-    """Predicted chance of a click, float32 ``[rows]``: numpy in FP32, the reference of the servers."""
-    logits = [
-        _forward(model, rows.buckets[at : at + batch], rows.numbers[at : at + batch])[1]
-        for at in range(0, len(rows.buckets), batch)
-    ]
-    return sigmoid(np.concatenate(logits))
-
-
 def train(rows: Clicks, hidden: tuple[int, ...] = HIDDEN) -> WideDeep:
     """Fit the network to rows, once: Adam on the layers, its rate falling to a tenth; Adagrad on tables and wide part.
 
@@ -110,10 +91,12 @@ def train(rows: Clicks, hidden: tuple[int, ...] = HIDDEN) -> WideDeep:
     )
     sums, wide_sums = np.full_like(model.tables, 1e-6), np.full_like(model.wide, 1e-6)
     adam = Adam((*(value for layer in layers for value in layer), model.wide_numeric))
-    steps = len(rows.labels) // _BATCH
+    fields, steps = np.arange(FIELDS), len(rows.labels) // _BATCH
     for picks in rng.permutation(len(rows.labels))[: steps * _BATCH].reshape(steps, _BATCH):
         buckets, numbers = data.buckets[picks], data.numbers[picks]
-        inputs, logit = _forward(model, buckets, numbers)
+        looked_up = model.tables[fields, buckets].reshape(_BATCH, -1)
+        *inputs, deep = forward(layers, np.concatenate([looked_up, numbers], axis=1))
+        logit = sum(model.wide[fields, buckets].T) + numbers @ model.wide_numeric + deep[:, 0]
         slope = ((sigmoid(logit) - data.labels[picks]) / _BATCH).astype(single)
         slopes, back = backward(layers, inputs, slope[:, None])
         adam.step((*slopes, numbers.T @ slope), _RATE * (1 - 0.9 * adam.steps / steps))

@@ -10,15 +10,16 @@ copies bytes; the wide part stays FP32.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
+from functools import cache
+from threading import get_ident
 from typing import Any
 
 import numpy as np
 
-from engine.lab.numerics.criteo import NUMERIC
+from engine.lab.numerics.criteo import FIELDS, NUMERIC
 from engine.lab.numerics.wide_deep import Prepared, WideDeep
 from engine.lab.operators.gemm import gemm_f32, gemm_u8, pack_f32, pack_s8
-from engine.lab.operators.wide_deep import NO_GAIN, gather_range, head_codes_range, head_range
+from engine.lab.operators.wide_deep import NO_GAIN, gather_range, head_range
 from engine.lab.ranges import over_range, require, whole
 from engine.numerics.formats import NumericsError
 
@@ -58,20 +59,20 @@ class Server:
     """A loaded model: rows handed to threads in blocks, each with buffers of its own, which stay for the next call."""
 
     def __init__(
-        self,
-        make: Callable[[], tuple[np.ndarray, ...]],
-        rows: Callable[..., None],
-        fields: int,
-        read: Callable[[int, np.ndarray], np.ndarray],
+        self, sizes: tuple[int, ...], dtype: Any, rows: Callable[..., None], read: Callable[[int, np.ndarray], Any]
     ) -> None:
-        self._make, self._rows, self._fields, self._read = make, rows, fields, read
-        self._free: SimpleQueue[tuple[np.ndarray, ...]] = SimpleQueue()
+        self._sizes, self._dtype, self._rows, self._read = sizes, dtype, rows, read
+        self._of_thread = cache(lambda thread: self._buffers())
+
+    def _buffers(self) -> tuple[np.ndarray, ...]:
+        """Wide part, then the inputs of each product and what the last one makes, of a block of samples."""
+        return np.empty(_BLOCK, np.float32), *(np.zeros((_BLOCK, n), self._dtype) for n in self._sizes)
 
     def __call__(self, ids: np.ndarray, numbers: np.ndarray, *, threads: int | None = None) -> np.ndarray:
         """Chance of a click, float32 ``[batch]``, of raw int64 ids ``[batch, 26]`` and float32 ``[batch, 13]``."""
         whole("ids", ids, np.int64, 2)
         whole("numbers", numbers, np.float32, 2)
-        require(ids.shape[1] == self._fields, f"ids has {ids.shape[1]} columns; allowed: {self._fields}")
+        require(ids.shape[1] == FIELDS, f"ids has {ids.shape[1]} columns; allowed: {FIELDS}")
         require(
             numbers.shape == (len(ids), NUMERIC), f"numbers has shape {numbers.shape}; allowed: {(len(ids), NUMERIC)}"
         )
@@ -83,27 +84,16 @@ class Server:
     def inside(self, ids: np.ndarray, numbers: np.ndarray) -> list[np.ndarray]:
         """Inputs of every deep layer as its product meets them, float32 ``[samples, inputs]``; at most a block."""
         count = min(len(ids), _BLOCK)
-        views = tuple(b[:count] for b in self._make())
+        views = tuple(b[:count] for b in self._buffers())
         args = (ids[:count].view(np.uint64), numbers[:count])
         self._rows(count, *args, np.empty(count, np.float32), views)
         return [self._read(layer, value) for layer, value in enumerate(views[1:])]
 
     def _block(self, lo: int, hi: int, ids: np.ndarray, numbers: np.ndarray, out: np.ndarray) -> None:
-        try:
-            buffers = self._free.get_nowait()
-        except Empty:
-            buffers = self._make()
-        try:
-            for first in range(lo, hi, _BLOCK):
-                last = min(first + _BLOCK, hi)
-                views = tuple(b[: last - first] for b in buffers)
-                self._rows(last - first, ids[first:last], numbers[first:last], out[first:last], views)
-        finally:
-            self._free.put(buffers)
-
-
-def _buffers(sizes: tuple[int, ...], dtype: Any) -> Callable[[], tuple[np.ndarray, ...]]:
-    return lambda: (np.empty(_BLOCK, np.float32), *(np.zeros((_BLOCK, n), dtype) for n in sizes))
+        for first in range(lo, hi, _BLOCK):
+            last = min(first + _BLOCK, hi)
+            views = tuple(b[: last - first] for b in self._of_thread(get_ident()))
+            self._rows(last - first, ids[first:last], numbers[first:last], out[first:last], views)
 
 
 def serve_fp32(model: WideDeep) -> Server:
@@ -116,10 +106,10 @@ def serve_fp32(model: WideDeep) -> Server:
         gather_range(0, count, ids, numbers, NO_GAIN, np.float32(0), model.tables, model.wide, value, wide)
         for p, b, to in zip(packed, model.biases[:-1], hidden, strict=True):
             value = gemm_f32(value, p, b, True, to, 1)
-        head_range(0, count, value, head, bias, numbers, model.wide_numeric, wide, out)
+        head_range(0, count, value, head, np.float32(1), bias, numbers, model.wide_numeric, wide, out)
 
     sizes = (packed[0].k, *(p.n for p in packed))
-    return Server(_buffers(sizes, np.float32), rows, len(model.tables), lambda layer, value: value)
+    return Server(sizes, np.float32, rows, lambda layer, value: value)
 
 
 def _ranges(
@@ -188,11 +178,11 @@ def serve_int8(model: WideDeep, calibration: Prepared, scheme: Scheme = PUBLISHE
         gather_range(0, count, ids, numbers, numeric, shift, tables, model.wide, value, wide)
         for (packed, offset, factor), to in zip(layers, hidden, strict=True):
             value = gemm_u8(value, packed, factor, 0, offset, 0, True, to, 1)
-        head_codes_range(0, count, value, column, unit, bias, numbers, model.wide_numeric, wide, out)
+        head_range(0, count, value, column, unit, bias, numbers, model.wide_numeric, wide, out)
 
     def read(layer: int, codes: np.ndarray) -> np.ndarray:
         value = codes[:, : len(model.weights[layer])] / np.float32(steps[layer])
         return (value + np.float32(low)) / gain if layer == 0 else value
 
     sizes = (layers[0][0].k, *(packed.n for packed, _, _ in layers))
-    return Server(_buffers(sizes, np.uint8), rows, len(model.tables), read)
+    return Server(sizes, np.uint8, rows, read)

@@ -16,7 +16,7 @@ from time import perf_counter
 import numpy as np
 
 from engine.lab.numerics.metrics import normalised_entropy, sqnr_db
-from engine.lab.numerics.small_models import Recommender, recommender
+from engine.lab.numerics.small_models import recommender
 from engine.lab.timing import sample
 from engine.numerics.formats import NumericsError
 from engine.scenario import Scenario
@@ -47,11 +47,6 @@ class MixedPlan:
     steps: tuple[Step, ...]
     reference_time: float
     holds: bool
-
-    @property
-    def time(self) -> float:
-        """Sum of the operators' times under the plan. [s]"""
-        return self.steps[-1].time_s
 
 
 def search(
@@ -114,8 +109,7 @@ METRIC, BOUND = "rise of the normalised entropy", 0.0005
 WORKLOAD = "dlrm-more-complex"
 """What a plan is put into."""
 _ROWS = 2048  # rows of a timed product, items of timed lookups
-_TABLES = ("int4", "int8", "fp16")
-_BITS = {"int4": 4.0, "int8": 8.0, "fp16": 16.0}
+_BITS = {"int4": 4.0, "int8": 8.0, "fp16": 16.0}  # of an element of a table, by the formats tried
 
 
 @dataclass(frozen=True)
@@ -154,14 +148,14 @@ def study(name: str = NAME, bound: float = BOUND, wide: str = "fp16", repeats: i
     model, splits = recommender()
     inputs: dict[str, np.ndarray] = {}
     exact = {split: model.run(data, {}, inputs if split == "tuning" else None) for split, data in splits.items()}
-    ladders = {op: _TABLES if op.startswith("table") else ("int8", wide) for op in model.names}
+    ladders = {op: tuple(_BITS) if op in model.bags else ("int8", wide) for op in model.names}
     for op, layer in model.layers.items():
-        layer.limits = None
         layer.observe(inputs[op])  # static ranges
     times = {}
     for op in model.names:
-        runs = _runs(model, op, inputs[op][:_ROWS], ladders[op])
-        times[op] = {format: sample(run, perf_counter, repeats).median for format, run in runs.items()}
+        run = partial(model.tables.bags, model.bags.index(op)) if op in model.bags else model.layers[op].run
+        x = np.ascontiguousarray(inputs[op][:_ROWS])
+        times[op] = {f: sample(partial(run, x, f), perf_counter, repeats).median for f in ladders[op]}
 
     def loss(plan: Mapping[str, str], split: str) -> float:
         labels = splits[split].labels
@@ -171,18 +165,10 @@ def study(name: str = NAME, bound: float = BOUND, wide: str = "fp16", repeats: i
         ratio = sqnr_db(exact["tuning"], model.run(splits["tuning"], {op: format}))
         return float(10 ** (-ratio / 10))
 
-    tables = [op for op in model.names if op.startswith("table")]
-    plan = search(times, loss, alone, ladder=ladders, bound=bound, always=tables)
-    wider = {op: wide for op, format in plan.precision.items() if not op.startswith("table") and format != "int8"}
-    bits = [_BITS[plan.precision[op]] for op in tables]
+    plan = search(times, loss, alone, ladder=ladders, bound=bound, always=model.bags)
+    wider = {op: wide for op, format in plan.precision.items() if op not in model.bags and format != "int8"}
+    bits = [_BITS[plan.precision[op]] for op in model.bags]
     return WorkflowResult(plan, bound, loss(plan.precision, "untouched"), wider, sum(bits) / len(bits))
-
-
-def _runs(model: Recommender, op: str, x: np.ndarray, ladder: tuple[str, ...]) -> dict[str, Callable[[], object]]:
-    """An operator on some rows in each format."""
-    if op.startswith("table"):
-        return {format: partial(model.tables.bags, int(op[5:]) - 1, x, format) for format in ladder}
-    return {format: partial(model.layers[op].run, np.ascontiguousarray(x), format) for format in ladder}
 
 
 def in_scenario(result: WorkflowResult, scenario: Scenario) -> Scenario:

@@ -1,13 +1,12 @@
-"""Binary fully connected layer: 1-bit weights and activations, popcount of the exclusive-or, threshold to 1 bit.
+"""Binary fully connected layer: 1-bit weights and activations, popcount of the exclusive-or.
 
-A neuron's agreement count is ``K - popcount(w ^ x)``; it fires (1) when the number of *differing* bits is at most
-its threshold, which folds batch normalisation and sign into one integer comparison.
+A neuron's agreement count is ``K - popcount(w ^ x)``; it fires when the number of *differing* bits is at most its
+threshold, which folds batch normalisation and sign into one integer comparison.
 
 ::
 
-    packed = pack_binary(w)          # uint8 bits [N, K/8] -> BinaryWeights, once
-    binary_counts(x, packed)         # uint8 bits [B, K/8] -> int32 [B, N], differing bits, exact
-    binary_fc(x, packed, threshold)  # int32 [N] thresholds -> uint8 bits [B, ceil(N/8)], bit j of byte i = neuron 8i+j
+    packed = pack_binary(w)   # uint8 bits [N, K/8] -> BinaryWeights, once
+    binary_counts(x, packed)  # uint8 bits [B, K/8] -> int32 [B, N], differing bits, exact
 
 Weights lie in panels of as many neurons as a tile of :mod:`engine.lab.ir.binary` takes, one word of a
 neuron to a lane, and rows pass over a panel while it stays in the first-level cache.
@@ -18,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.kernels.jit import kernel
-from engine.lab.ir.binary import ACROSS, LINE, TALL, VECTORS, tile
-from engine.lab.ir.microkernel import VL
+from engine.lab.ir.binary import ACROSS, TALL, VECTORS, tile
+from engine.lab.ir.lanes import LINE, VL
 from engine.lab.operators.gemm import row_blocks
 from engine.lab.ranges import fresh, over_range, require, whole
 
@@ -71,7 +70,7 @@ def _range(lo, hi, x, words, out, blocks, across):
 
 
 def pack_binary(w: np.ndarray) -> BinaryWeights:
-    """Pack weights given as bytes of bits, uint8 [N, K/8], for :func:`binary_fc`."""
+    """Pack weights given as bytes of bits, uint8 [N, K/8], for :func:`binary_counts`."""
     whole("w", w, np.uint8, 2)
     neurons, size = w.shape
     across, pairs = -(-neurons // ACROSS), -(-size // 8)
@@ -95,11 +94,3 @@ def binary_counts(x: np.ndarray, packed: BinaryWeights, threads: int | None = No
         arguments = (_entwine(x, rows), packed.words, out, blocks, across)
         over_range(_range, blocks * across, *arguments, threads=threads, finest=_FINEST)
     return out
-
-
-def binary_fc(x: np.ndarray, packed: BinaryWeights, threshold: np.ndarray, threads: int | None = None) -> np.ndarray:
-    """Neurons that fire, ``differing bits <= threshold``: uint8 bits [B, K/8] -> uint8 bits [B, ceil(N/8)], exact."""
-    whole("threshold", threshold, np.int32, 1)
-    if threshold.size != packed.n:
-        require(False, f"threshold has shape {threshold.shape}; allowed: {(packed.n,)}")
-    return np.packbits(binary_counts(x, packed, threads) <= threshold, axis=1, bitorder="little")

@@ -18,7 +18,6 @@ from engine.lab.operators.gemm import (
     ROW_BLOCK_BYTES,
     Packed,
     pack_f32,
-    pad,
     product_range,
 )
 from engine.lab.ranges import output, over_range, require, whole
@@ -32,7 +31,6 @@ class PackedConv:
     """Weights of a convolution as those of a product of windows, with the geometry they were packed for."""
 
     product: Packed
-    bias: np.ndarray
     channels_in: int
     channels_out: int
     kernel: tuple[int, int]
@@ -47,21 +45,19 @@ class PackedConv:
     def arguments(self, image: np.ndarray) -> tuple[Any, ...]:
         """What `conv_pixels` reads of images ``[N, H, W, C]`` with their border and of the weights."""
         pixels, taps = layout(*image.shape, self.kernel[0], self.stride, self.extents(*image.shape[1:3]))
-        return (image.reshape(-1), pixels, taps, self.kernel[1] * self.channels_in), (self.product.words, self.bias)
+        weights = self.product.words, self.product.zeros
+        return (image.reshape(-1), pixels, taps, self.kernel[1] * self.channels_in), weights
 
 
-def pack_conv(weights: np.ndarray, bias: np.ndarray | None = None, *, stride: int = 1, padding: int = 0) -> PackedConv:
+def pack_conv(weights: np.ndarray, *, stride: int = 1, padding: int = 0) -> PackedConv:
     """Pack ONNX-ordered weights ``[OC, C, KH, KW]`` (float32) for :func:`conv`."""
     require(isinstance(weights, np.ndarray) and weights.ndim == 4, "weights must be [OC, C, KH, KW]")
     require(weights.dtype == np.float32, f"weights has type {weights.dtype}; allowed: float32")
     require(min(weights.shape) >= 1, f"weights has shape {weights.shape}; allowed: every axis 1 or more")
     require(stride >= 1 and padding >= 0, f"stride, padding are {stride}, {padding}; allowed: 1 or more, 0 or more")
     channels_out, channels_in, high, wide = weights.shape
-    base = np.zeros(channels_out, np.float32) if bias is None else whole("bias", bias, np.float32, 1)
-    require(base.size == channels_out, f"bias has {base.size} values; allowed: {channels_out}")
     product = pack_f32(np.ascontiguousarray(np.moveaxis(weights, 1, -1).reshape(channels_out, -1).T))
-    shift = pad("bias", base, channels_out, np.float32)
-    return PackedConv(product, shift, channels_in, channels_out, (high, wide), stride, padding)
+    return PackedConv(product, channels_in, channels_out, (high, wide), stride, padding)
 
 
 def bordered_by(x: np.ndarray, padding: int) -> np.ndarray:
@@ -83,11 +79,11 @@ def layout(
 def conv_pixels(lo, hi, source, weights, floor, out):
     """Output pixels ``[lo, hi)`` of a convolution, rows of ``out`` ``[pixels, OC]``.
 
-    ``out[p, c] = max(floor, bias + sum of x[pixels[p] + tap + k] * words)`` with source ``(x, pixels, taps, run)`` and
-    weights ``(words, bias)``. The order of additions of an element is that of the taps whatever the block.
+    ``out[p, c] = max(floor, sum of x[pixels[p] + tap + k] * words)`` with source ``(x, pixels, taps, run)`` and
+    weights ``(words, zeros)``. The order of additions of an element is that of the taps whatever the block.
     """
     x, pixels, taps, run = source
-    words, bias = weights
+    words, zeros = weights
     depth = taps.size * run
     block = max(MR, ROW_BLOCK_BYTES // (4 * min(depth, DEPTH)) // MR * MR)
     rows = np.empty((min(block, hi - lo), depth), np.float32)
@@ -99,9 +95,9 @@ def conv_pixels(lo, hi, source, weights, floor, out):
                 values, row = x[start : start + run], rows[i, t * run : (t + 1) * run]
                 for k in range(run):
                     row[k] = values[k]
-        across, to = bias.size // NC, out[first : first + count]
+        across, to = zeros.size // NC, out[first : first + count]
         product_range(
-            0, across, rows[:count], words, depth, depth, DEPTH, bias, bias, _NO_ZERO, floor, _NO_TOP, to, 1, across
+            0, across, rows[:count], words, depth, depth, DEPTH, zeros, zeros, _NO_ZERO, floor, _NO_TOP, to, 1, across
         )
 
 
@@ -114,7 +110,7 @@ def conv(
     out: np.ndarray | None = None,
     threads: int | None = None,
 ) -> np.ndarray:
-    """``x`` ``[N, H, W, C]`` convolved (cross-correlated, as ONNX Conv) with ``packed``, plus bias, optional ReLU.
+    """``x`` ``[N, H, W, C]`` convolved (cross-correlated, as ONNX Conv) with ``packed``, optional ReLU.
 
     Parameters
     ----------

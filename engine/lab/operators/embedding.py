@@ -6,16 +6,14 @@ Source of the workload: document 000 (sparse lookups dominate, some tables have 
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from engine.kernels.jit import kernel
 from engine.lab.ir.embedding_bag import bag_block
-from engine.lab.ir.lanes import lanes
+from engine.lab.ir.lanes import VL
 from engine.lab.ranges import output, over_range, require, whole
 
-RowFormat = Literal["fp32", "fp16", "int8", "int4"]
 PREFETCH_BYTES, LEAST_DISTANCE, MOST_DISTANCE = 12288, 16, 128
 """Rows in flight: a quarter of a 48 KiB L1, at 16 to 128 lookups ahead. More evicts rows before their use (measured on
 AVX-512 hosts: 96 fp32 rows ahead cost a quarter of the rate at 16 in cache), fewer wait for DRAM."""
@@ -28,7 +26,7 @@ _DTYPES = {"fp32": np.float32, "fp16": np.uint16, "int8": np.uint8, "int4": np.u
 class RowTable:
     """An embedding table: ``width`` columns per row, stored as ``data`` in ``format``."""
 
-    format: RowFormat
+    format: str
     width: int
     data: np.ndarray
 
@@ -47,7 +45,7 @@ class RowTable:
         return self.data.shape[0]
 
 
-def pack_rows(values: np.ndarray, fmt: RowFormat) -> RowTable:
+def pack_rows(values: np.ndarray, fmt: str) -> RowTable:
     """Store float32 rows in ``fmt``. Row-wise asymmetric codes of int8 and int4, rounded half to even, are chosen for
     the scale, ``(max - min) / levels``, and the bias, ``min``, that are stored.
     """
@@ -71,8 +69,7 @@ def pack_rows(values: np.ndarray, fmt: RowFormat) -> RowTable:
     return RowTable(fmt, width, np.concatenate([codes, tail.view(np.uint8)], axis=1))
 
 
-_LANES = lanes()
-_wide, _narrow, _last = bag_block(_LANES, 4), bag_block(_LANES, 1), bag_block(1, 1)
+_wide, _narrow, _last = bag_block(VL, 4), bag_block(VL, 1), bag_block(1, 1)
 
 
 @kernel
@@ -89,12 +86,12 @@ def bag(lo, hi, table, indices, offsets, distance, group, out, bad):
             bad[1] = True
             continue
         c, to = 0, b * width
-        while c + 4 * _LANES <= width:
+        while c + 4 * VL <= width:
             _wide(table, indices, first, last, total, distance, c, out, to + c, bad)
-            c += 4 * _LANES
-        while c + group * _LANES <= width:
+            c += 4 * VL
+        while c + group * VL <= width:
             _narrow(table, indices, first, last, total, distance, c, out, to + c, bad)
-            c += group * _LANES
+            c += group * VL
         while c < width:
             _last(table, indices, first, last, total, distance, c, spill, 0, bad)
             for i in range(min(group, width - c)):

@@ -6,11 +6,12 @@ from engine.kernels.jit import kernel
 from engine.lab.operators.softmax import row_sum
 from engine.lab.ranges import output, over_range, real, require, whole
 
+_EPSILON = np.float32(1e-5)
 _STRIP = 2048  # elements normalised in one go: rows of few channels are taken together
 
 
 @kernel
-def layer_norm_rows(lo, hi, x, gain, shift, epsilon, out):
+def layer_norm_rows(lo, hi, x, gain, shift, out):
     """Rows ``[lo, hi)``: two passes (mean, then the variance of the centred row), population variance."""
     count = np.float32(x.shape[1])
     square = np.empty(x.shape[1], np.float32)
@@ -20,7 +21,7 @@ def layer_norm_rows(lo, hi, x, gain, shift, epsilon, out):
         for c in range(row.size):
             d = np.float32(row[c] - mean)
             square[c] = d * d
-        rate = np.float32(np.float32(1) / np.sqrt(np.float32(np.float32(row_sum(square) / count) + epsilon)))
+        rate = np.float32(np.float32(1) / np.sqrt(np.float32(np.float32(row_sum(square) / count) + _EPSILON)))
         for c in range(row.size):
             to[c] = np.float32(np.float32(np.float32(row[c] - mean) * rate) * gain[c]) + shift[c]
 
@@ -46,18 +47,11 @@ def _rows(x: np.ndarray, gain: np.ndarray, shift: np.ndarray, out: np.ndarray | 
 
 
 def layer_norm(
-    x: np.ndarray,
-    gain: np.ndarray,
-    shift: np.ndarray,
-    *,
-    epsilon: float = 1e-5,
-    out: np.ndarray | None = None,
-    threads: int | None = None,
+    x: np.ndarray, gain: np.ndarray, shift: np.ndarray, *, out: np.ndarray | None = None, threads: int | None = None
 ) -> np.ndarray:
-    """``(x - mean) / sqrt(var + epsilon) * gain + shift`` along the last axis (ONNX LayerNormalization)."""
-    require(epsilon >= 0, f"epsilon is {epsilon}; allowed: 0 or more")
+    """``(x - mean) / sqrt(var + 1e-5) * gain + shift`` along the last axis (ONNX LayerNormalization)."""
     flat, result, to, grain = _rows(x, gain, shift, out)
-    over_range(layer_norm_rows, len(flat), flat, gain, shift, np.float32(epsilon), to, threads=threads, grain=grain)
+    over_range(layer_norm_rows, len(flat), flat, gain, shift, to, threads=threads, grain=grain)
     return result
 
 

@@ -29,14 +29,10 @@ class PackedCell:
     inputs: int
     hidden: int
     products: tuple[Packed, ...]
-    biases: tuple[np.ndarray, ...]
 
 
-def pack_cell(kind: Literal["lstm", "gru"], w: np.ndarray, r: np.ndarray, bias: np.ndarray | None = None) -> PackedCell:
-    """Pack ONNX weights ``w`` ``[gates * hidden, inputs]``, ``r`` ``[gates * hidden, hidden]`` and ``bias``.
-
-    ``bias`` is ``[2 * gates * hidden]``, input biases before recurrent ones, or None for zero.
-    """
+def pack_cell(kind: Literal["lstm", "gru"], w: np.ndarray, r: np.ndarray) -> PackedCell:
+    """Pack ONNX weights ``w`` ``[gates * hidden, inputs]`` and ``r`` ``[gates * hidden, hidden]``."""
     require(kind in GATES, f"kind is {kind!r}; allowed: lstm, gru")
     gates = GATES[kind]
     whole("w", w, np.float32, 2)
@@ -45,12 +41,8 @@ def pack_cell(kind: Literal["lstm", "gru"], w: np.ndarray, r: np.ndarray, bias: 
     require(hidden >= 1, "r must have at least one hidden unit")
     for name, array, shape in (("w", w, (gates * hidden, inputs)), ("r", r, (gates * hidden, hidden))):
         require(array.shape == shape, f"{name} is {array.shape}; a {kind} of {hidden} units needs {shape}")
-    biases = np.zeros(2 * gates * hidden, np.float32) if bias is None else whole("bias", bias, np.float32, 1)
-    require(biases.size == 2 * gates * hidden, f"bias has {biases.size} values; allowed: {2 * gates * hidden}")
-    matrices, shifts = (w, r), tuple(np.split(biases, 2))
-    if kind == "lstm":
-        matrices, shifts = (np.concatenate([w, r], axis=1),), (shifts[0] + shifts[1],)
-    return PackedCell(kind, inputs, hidden, tuple(pack_f32(np.ascontiguousarray(m.T)) for m in matrices), shifts)
+    matrices = (np.concatenate([w, r], axis=1),) if kind == "lstm" else (w, r)
+    return PackedCell(kind, inputs, hidden, tuple(pack_f32(np.ascontiguousarray(m.T)) for m in matrices))
 
 
 @kernel
@@ -94,7 +86,7 @@ def lstm_step(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Next ``(h, c)`` of an LSTM: ``x`` ``[batch, inputs]``, ``h`` and ``c`` ``[batch, hidden]``, all float32."""
     _check(x, (("h", h), ("c", c)), packed, "lstm")
-    gates = gemm_f32(np.concatenate([x, h], axis=1), packed.products[0], packed.biases[0], threads=threads)
+    gates = gemm_f32(np.concatenate([x, h], axis=1), packed.products[0], threads=threads)
     h_out, c_out = np.empty_like(h), np.empty_like(c)
     _lstm_units(gates, c, h_out, c_out)
     return h_out, c_out
@@ -103,9 +95,7 @@ def lstm_step(
 def gru_step(x: np.ndarray, h: np.ndarray, packed: PackedCell, *, threads: int | None = None) -> np.ndarray:
     """Next ``h`` of a GRU: ``x`` ``[batch, inputs]``, ``h`` ``[batch, hidden]``, float32."""
     _check(x, (("h", h),), packed, "gru")
-    halves = [
-        gemm_f32(v, p, b, threads=threads) for v, p, b in zip((x, h), packed.products, packed.biases, strict=True)
-    ]
+    halves = [gemm_f32(v, p, threads=threads) for v, p in zip((x, h), packed.products, strict=True)]
     h_out = np.empty_like(h)
     _gru_units(*halves, h, h_out)
     return h_out

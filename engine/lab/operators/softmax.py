@@ -4,7 +4,7 @@ import numpy as np
 
 from engine.kernels.jit import inner, kernel
 from engine.lab.operators.pointwise import exp_below32
-from engine.lab.ranges import output, over_range, real, require
+from engine.lab.ranges import output, over_range, real
 
 _SIGN, _MAGNITUDE = np.int32(31), np.int32(0x7FFFFFFF)
 _LOWEST = np.int32(-0x7F800001)  # the ordered key of -infinity
@@ -32,44 +32,35 @@ def row_sum(row):
     return total
 
 
-@inner
-def _share(value, scale, top):
-    return exp_below32(np.float32(scale * np.float32(value - top)))  # never above 0: `top` is the row's largest
-
-
 @inner(fastmath={"reassoc", "nsz"})
-def _exponentials(row, scale, top, to):
-    """``exp(scale * (row - top))`` into ``to`` and its sum, added in the order of :func:`row_sum`."""
+def _exponentials(row, top, to):
+    """``exp(row - top)``, of the row's largest, into ``to`` and its sum, added in the order of :func:`row_sum`."""
     total = np.float32(0)
     for c in range(row.size):
-        value = _share(row[c], scale, top)
+        value = exp_below32(np.float32(row[c] - top))
         to[c] = value
         total += value
     return total
 
 
 @kernel
-def softmax_rows(lo, hi, x, scale, out):
-    """Rows ``[lo, hi)``: ``exp(scale * (x - max)) / sum``."""
+def softmax_rows(lo, hi, x, out):
+    """Rows ``[lo, hi)``: ``exp(x - max) / sum``."""
     for r in range(lo, hi):
         row, to = x[r], out[r]
-        share = np.float32(np.float32(1) / _exponentials(row, scale, row_max(row), to))
+        share = np.float32(np.float32(1) / _exponentials(row, row_max(row), to))
         for c in range(row.size):
             to[c] *= share
 
 
-def softmax(
-    x: np.ndarray, *, scale: float = 1.0, out: np.ndarray | None = None, threads: int | None = None
-) -> np.ndarray:
-    """Softmax of ``scale * x`` along the last axis; ``scale`` must be positive. Relative error under 1e-6 + 1e-7 |x|.
+def softmax(x: np.ndarray, *, out: np.ndarray | None = None, threads: int | None = None) -> np.ndarray:
+    """Softmax of ``x`` along the last axis. Relative error under 1e-6 + 1e-7 |x|.
 
     A masked entry is -infinity and becomes 0; a row of nothing but -infinity is NaN, as in every library.
     """
-    if not scale > 0:
-        require(False, f"scale is {scale}; allowed: above 0")
     result = output(out, real(x).shape, np.float32)
     if x.size:
         rows, columns = x.size // x.shape[-1], x.shape[-1]
         flat, to = x.reshape(rows, columns), result.reshape(rows, columns)
-        over_range(softmax_rows, rows, flat, np.float32(scale), to, threads=threads, grain=1 + 8192 // columns)
+        over_range(softmax_rows, rows, flat, to, threads=threads, grain=1 + 8192 // columns)
     return result

@@ -9,15 +9,13 @@ import numpy as np
 
 from engine.kernels.events.rng import mix
 from engine.kernels.jit import inner, kernel
-from engine.lab.ir.lanes import prefetch
+from engine.lab.ir.lanes import LINE, prefetch
 from engine.lab.ranges import over_range, require, whole
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _S32 = np.uint64(32)
 _AHEAD = 2
 """Samples whose rows are hashed and requested before they are copied. [samples]"""
-LINE_FLOATS = 16
-LINE_BYTES = 4 * LINE_FLOATS
 NO_GAIN = np.empty(0, np.float32)
 
 
@@ -39,7 +37,7 @@ def hash_range(lo, hi, ids, buckets, out):
 @inner
 def _request(ids, buckets, tables, rows):
     """Rows of a sample's ids in each field's table into ``rows``, asked for in advance."""
-    width, flat, line = tables.shape[2], tables.reshape(-1), LINE_BYTES // tables.itemsize
+    width, flat, line = tables.shape[2], tables.reshape(-1), LINE // tables.itemsize
     for f in range(ids.size):
         rows[f] = bucket_of(ids[f], f, buckets)
         for c in range(0, width, line):
@@ -79,46 +77,22 @@ def gather_range(lo, hi, ids, numeric, gain, shift, tables, wide, deep_out, wide
             wide_out[b] = total
 
 
-@inner
-def _probability(logit):
-    return np.float32(1) / (np.float32(1) + np.exp(-logit))
+@inner(fastmath={"reassoc", "nsz", "contract"})
+def _dot(row, weight):
+    """Sum of products in the order the target's vectors give, fixed for a length; of codes exact."""
+    total = row[0] * weight[0]
+    for c in range(1, row.size):
+        total += row[c] * weight[c]
+    return total
 
 
 @kernel
-def head_range(lo, hi, hidden, weight, bias, numeric, wide_numeric, wide_sum, out):
-    """Chance of a click of samples ``[lo, hi)``: last product, wide part and sigmoid, float32."""
-    lanes = np.empty(LINE_FLOATS, np.float32)
-    size = hidden.shape[1]
-    whole_lines = size // LINE_FLOATS * LINE_FLOATS
+def head_range(lo, hi, hidden, weight, scale, bias, numeric, wide_numeric, wide_sum, out):
+    """Chance of a click of samples ``[lo, hi)``: last product, of float32 or of codes, wide part and sigmoid."""
     for b in range(lo, hi):
-        row = hidden[b]
-        for j in range(LINE_FLOATS):
-            lanes[j] = np.float32(0)
-        for c in range(0, whole_lines, LINE_FLOATS):
-            for j in range(LINE_FLOATS):
-                lanes[j] += row[c + j] * weight[c + j]
-        total = bias + wide_sum[b]
-        for j in range(LINE_FLOATS):
-            total += lanes[j]
-        for c in range(whole_lines, size):
-            total += row[c] * weight[c]
-        for c in range(numeric.shape[1]):
-            total += numeric[b, c] * wide_numeric[c]
-        out[b] = _probability(total)
-
-
-@kernel
-def head_codes_range(lo, hi, hidden, weight, scale, bias, numeric, wide_numeric, wide_sum, out):
-    """`head_range` on 8-bit codes: the product is exact in 32 bits and scaled once."""
-    for b in range(lo, hi):
-        row = hidden[b]
-        product = np.int32(0)
-        for c in range(row.size):
-            product += np.int32(row[c]) * np.int32(weight[c])
-        total = np.float32(product) * scale + bias + wide_sum[b]
-        for c in range(numeric.shape[1]):
-            total += numeric[b, c] * wide_numeric[c]
-        out[b] = _probability(total)
+        deep, wide = _dot(hidden[b], weight), _dot(numeric[b], wide_numeric)
+        logit = np.float32(deep) * scale + bias + wide_sum[b] + wide
+        out[b] = np.float32(1) / (np.float32(1) + np.exp(-logit))
 
 
 def hash_ids(ids: np.ndarray, buckets: int, *, threads: int | None = None) -> np.ndarray:

@@ -79,4 +79,4 @@ def block(name: str, bounds: Bounds, progress: Progress) -> FusedRun:
 
 def wide_deep(rows: int, progress: Progress) -> WideDeepStudy:
     """Wide & Deep trained on so many rows, in FP32 and INT8. A measurement."""
-    return wide_deep_study(rows, batches=(512,), held_out=rows, progress=progress)
+    return wide_deep_study(rows, held_out=rows, progress=progress)

@@ -14,7 +14,7 @@ from engine.lab.ir.microkernel import NC, panels
 from engine.lab.operators.attention import attention
 from engine.lab.operators.binary import binary_counts, pack_binary
 from engine.lab.operators.conv import conv, pack_conv
-from engine.lab.operators.embedding import RowFormat, RowTable, embedding_bag, pack_rows
+from engine.lab.operators.embedding import RowTable, embedding_bag, pack_rows
 from engine.lab.operators.fused import max_pool
 from engine.lab.operators.norm import layer_norm
 from engine.lab.operators.pointwise import Activation, activate, quantise
@@ -82,9 +82,8 @@ def lookup(bags: int, lookups: int, rows: int, width: int, precision: str, threa
         raise MeasureError(f"precision is {precision!r}; allowed for lookups: {', '.join(_ROW_BYTES)}")
     rng = np.random.default_rng(3)
     values = noise(min(rows, 4096), width)
-    format = cast(RowFormat, precision)
-    small = pack_rows(values, format)  # one block of rows, repeated: packing all of a large table takes long
-    table = RowTable(format, width, np.resize(small.data, (rows, small.data.shape[1])))
+    small = pack_rows(values, precision)  # one block of rows, repeated: packing all of a large table takes long
+    table = RowTable(precision, width, np.resize(small.data, (rows, small.data.shape[1])))
     ids = [rng.integers(0, rows, bags * lookups) for _ in range(8)]
     offsets = np.arange(bags + 1, dtype=np.int64) * lookups if lookups > 1 else None
     out = np.empty((bags, width), np.float32)

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(not JIT_ENABLED, reason="training needs the spee
 
 def test_wide_deep_is_judged_in_each_precision():
     steps: list[tuple[int, int]] = []
-    study = wide_deep_study(4096, (32,), held_out=3000, progress=lambda done, of: steps.append((done, of)))
+    study = wide_deep_study(4096, 32, held_out=3000, progress=lambda done, of: steps.append((done, of)))
     assert [q.precision for q in study.quality] == [
         "FP32",
         "INT8 as published",
@@ -32,15 +32,15 @@ def test_wide_deep_is_judged_in_each_precision():
     assert study.accuracy_loss() == study.quality[0].accuracy - study.quality[1].accuracy
     assert steps == [(i, 11) for i in range(1, 12)]
     rate = {s.precision: s.rate for s in study.speed}
-    assert study.gain(32) == rate["INT8 as published"] / rate["FP32"] > 0
+    assert study.gain == rate["INT8 as published"] / rate["FP32"] > 0
     with pytest.raises(MeasurementCancelled):
-        wide_deep_study(4096, (32,), held_out=3000, progress=lambda done, of: False)
+        wide_deep_study(4096, 32, held_out=3000, progress=lambda done, of: False)
 
 
 def test_mistakes_are_named(capsys):
     with pytest.raises(NumericsError, match="rows is 10; allowed: 1024 to"):
         wide_deep_study(10)
     with pytest.raises(NumericsError, match="batch is 0; allowed"):
-        wide_deep_study(2048, (0,))
+        wide_deep_study(2048, 0)
     assert main(["measure", "wide-deep", "--batch", "0"]) == 2
     assert capsys.readouterr().err == "batch is 0; allowed: 1 to 65536\n"

@@ -8,7 +8,7 @@ import pytest
 from engine.kernels.jit import JIT_ENABLED
 from engine.lab.numerics.criteo import FIELDS, NUMERIC, VOCABULARY, clicks, normalise
 from engine.lab.numerics.metrics import auc, log_loss
-from engine.lab.numerics.wide_deep import Prepared, WideDeep, prepare, probabilities, train
+from engine.lab.numerics.wide_deep import Prepared, WideDeep, prepare, train
 from engine.lab.numerics.wide_deep_serving import (
     ON_CODES,
     PUBLISHED,
@@ -20,6 +20,7 @@ from engine.lab.numerics.wide_deep_serving import (
 )
 from engine.lab.ranges import KernelError
 from engine.numerics.formats import NumericsError
+from tests.reference import naive
 
 pytestmark = pytest.mark.skipif(not JIT_ENABLED, reason="training needs the speed of compiled loops")
 HIDDEN = (96, 64, 32)
@@ -73,7 +74,7 @@ def test_categories_follow_zipf_and_hashing_collides():
 def test_training_learns_what_is_there():
     model, _ = fitted()
     _, rows = held_out()
-    p = probabilities(model, rows)
+    p = naive.wide_deep(model, rows)
     base = np.full(len(p), rows.labels.mean())
     assert auc(rows.labels, p) > 0.74
     assert log_loss(rows.labels, p) < log_loss(rows.labels, base) - 0.05
@@ -83,7 +84,7 @@ def test_training_learns_what_is_there():
 def test_fp32_server_equals_numpy():
     model, _ = fitted()
     ids, rows = held_out()
-    assert np.allclose(serve_fp32(model)(ids, rows.numbers), probabilities(model, rows), atol=2e-6)
+    assert np.allclose(serve_fp32(model)(ids, rows.numbers), naive.wide_deep(model, rows), atol=2e-6)
 
 
 def twin(model: WideDeep, calibration: Prepared, scheme: Scheme, rows: Prepared) -> np.ndarray:
@@ -147,7 +148,7 @@ def test_int8_loses_less_than_half_a_percent_of_accuracy(name):
     """On this synthetic set; the document reports the same bound on Criteo's, which this does not show."""
     model, calibration = fitted()
     ids, rows = held_out()
-    exact, low = probabilities(model, rows), serve_int8(model, calibration, SCHEMES[name])(ids, rows.numbers)
+    exact, low = naive.wide_deep(model, rows), serve_int8(model, calibration, SCHEMES[name])(ids, rows.numbers)
     right = [float(((p > 0.5) == rows.labels).mean()) for p in (exact, low)]
     assert 100 * (right[0] - right[1]) < 0.5
     assert auc(rows.labels, exact) - auc(rows.labels, low) < 0.003
@@ -158,7 +159,7 @@ def test_asymmetric_first_layer_keeps_what_symmetric_codes_would_clip():
     """Unsigned codes without the shift have no place for the negative half of the embeddings."""
     model, calibration = fitted()
     ids, rows = held_out()
-    exact = probabilities(model, rows)
+    exact = naive.wide_deep(model, rows)
     clipped = WideDeep(
         np.maximum(model.tables, 0), model.wide, model.wide_numeric, model.top, model.weights, model.biases
     )

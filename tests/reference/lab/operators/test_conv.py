@@ -17,13 +17,13 @@ ROUNDING = 2.0**-23
 def draw(rng, spatial, channels, outs, kernel, batch=2):
     x = rng.normal(size=(batch, *spatial, channels)).astype(np.float32)
     w = rng.normal(size=(outs, channels, *kernel)).astype(np.float32)
-    return x, w, rng.normal(size=outs).astype(np.float32)
+    return x, w
 
 
-def check(x, w, bias, stride, padding, relu=False):
-    out = conv(x, pack_conv(w, bias, stride=stride, padding=padding), relu=relu)
-    exact = naive.conv(x, w, bias, (stride,) * 2, (padding,) * 2)
-    scale = naive.conv(np.abs(x), np.abs(w), np.abs(bias), (stride,) * 2, (padding,) * 2)
+def check(x, w, stride, padding, relu=False):
+    out = conv(x, pack_conv(w, stride=stride, padding=padding), relu=relu)
+    exact = naive.conv(x, w, np.zeros(len(w)), (stride,) * 2, (padding,) * 2)
+    scale = naive.conv(np.abs(x), np.abs(w), np.zeros(len(w)), (stride,) * 2, (padding,) * 2)
     assert out.shape == exact.shape
     assert np.all(np.abs(out - (np.maximum(exact, 0) if relu else exact)) <= (w[0].size + 2) * ROUNDING * scale)
 
@@ -57,36 +57,36 @@ FIXED = [
 @pytest.mark.parametrize("shape", FIXED)
 def test_conv_fixed_shapes(shape):
     spatial, channels, outs, kernel, stride, padding = shape
-    x, w, bias = draw(np.random.default_rng(0), spatial, channels, outs, kernel)
-    check(x, w, bias, stride, padding)
+    x, w = draw(np.random.default_rng(0), spatial, channels, outs, kernel)
+    check(x, w, stride, padding)
 
 
 @pytest.mark.parametrize("shape", [*FIXED, ((14, 14), 256, 96, (3, 3), 1, 1)])
 def test_conv_equals_onnxruntime(shape):
     spatial, channels, outs, kernel, stride, padding = shape
-    x, w, bias = draw(np.random.default_rng(1), spatial, channels, outs, kernel)
-    out = conv(x, pack_conv(w, bias, stride=stride, padding=padding))
-    feeds = {"x": onnx_oracle.channels_first(x), "w": w, "b": bias}
+    x, w = draw(np.random.default_rng(1), spatial, channels, outs, kernel)
+    out = conv(x, pack_conv(w, stride=stride, padding=padding))
+    feeds = {"x": onnx_oracle.channels_first(x), "w": w}
     theirs = onnx_oracle.run("Conv", feeds, strides=[stride] * 2, pads=[padding] * 4)
-    scale = naive.conv(np.abs(x), np.abs(w), np.abs(bias), (stride,) * 2, (padding,) * 2)
+    scale = naive.conv(np.abs(x), np.abs(w), np.zeros(len(w)), (stride,) * 2, (padding,) * 2)
     assert np.all(np.abs(out - np.moveaxis(theirs, 1, -1)) <= 2 * (w[0].size + 2) * ROUNDING * scale)
 
 
 def test_conv_splits_wide_weights_over_several_passes():
     """Weights beyond a cache segment are taken in passes over the pixels; the sum does not notice."""
-    x, w, bias = draw(np.random.default_rng(2), (3, 3), 700, 64, (3, 3), batch=1)
-    check(x, w, bias, 1, 1, relu=True)
+    x, w = draw(np.random.default_rng(2), (3, 3), 700, 64, (3, 3), batch=1)
+    check(x, w, 1, 1, relu=True)
 
 
 def test_conv_is_the_same_for_any_threads():
-    x, w, bias = draw(np.random.default_rng(3), (23, 19), 9, 83, (3, 3))
-    packed = pack_conv(w, bias, padding=1)
+    x, w = draw(np.random.default_rng(3), (23, 19), 9, 83, (3, 3))
+    packed = pack_conv(w, padding=1)
     assert np.array_equal(conv(x, packed, threads=1), conv(x, packed, threads=2))
 
 
 def test_borders_replace_the_padding_copy():
-    x, w, bias = draw(np.random.default_rng(4), (8, 6), 5, 5, (3, 3))
-    packed = pack_conv(w, bias, padding=1)
+    x, w = draw(np.random.default_rng(4), (8, 6), 5, 5, (3, 3))
+    packed = pack_conv(w, padding=1)
     first = conv(x, packed, relu=True)
     bordered = conv(bordered_by(x, 1), packed, relu=True, has_border=True)
     assert np.array_equal(bordered, first)

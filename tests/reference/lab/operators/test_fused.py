@@ -27,9 +27,7 @@ def relu_pool(x, window, stride):
 def check_conv(seed, height, width, channels, outs, window, stride, rows=4):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(2, height, width, channels)).astype(np.float32)
-    packed = pack_conv(
-        rng.normal(size=(outs, channels, 3, 3)).astype(np.float32), rng.normal(size=outs).astype(np.float32), padding=1
-    )
+    packed = pack_conv(rng.normal(size=(outs, channels, 3, 3)).astype(np.float32), padding=1)
     first = relu_pool(conv(x, packed), window, stride)
     for threads in (1, 2):
         deep = fused.conv_relu_pool_depth_first(x, packed, window, stride, tile_rows=rows, threads=threads)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from engine.lab.operators import gemm
-from engine.lab.operators.binary import binary_counts, binary_fc, pack_binary
-from engine.lab.operators.gemm import gemm_bf16, gemm_f32, gemm_s32, gemm_u8, pack_bf16, pack_f32, pack_s8, rounded_bits
+from engine.lab.operators.binary import binary_counts, pack_binary
+from engine.lab.operators.gemm import bf16_bits, gemm_bf16, gemm_f32, gemm_s32, gemm_u8, pack_bf16, pack_f32, pack_s8
 from engine.lab.ranges import KernelError
 from tests.effort import examples
 from tests.reference import naive_gemm as naive
@@ -69,7 +69,7 @@ def test_the_way_a_product_is_cut_changes_no_bit(m, k, n, depth, seed):
     rng = np.random.default_rng(seed)
     a, b = rng.integers(0, 256, (m, k)).astype(np.uint8), rng.integers(-128, 128, (k, n)).astype(np.int8)
     x, w = rng.standard_normal((m, k)).astype(np.float32), rng.standard_normal((k, n)).astype(np.float32)
-    patterns = rounded_bits(x, "bf16")
+    patterns = bf16_bits(x)
     ints, reals, wide = pack_s8(b), pack_f32(w), pack_bf16(w)
     calls = [
         lambda: gemm_s32(a, ints, 3),
@@ -98,13 +98,9 @@ def test_rows_a_page_apart(stride):
 def test_binary_layers_are_exact(batch, size, neurons, seed):
     rng = np.random.default_rng(seed)
     x, w = (unaligned(rng.integers(0, 256, (rows, size)).astype(np.uint8)) for rows in (batch, neurons))
-    threshold = rng.integers(0, 8 * size + 1, neurons).astype(np.int32)
     packed = pack_binary(w)
     for threads in (1, 2):
         np.testing.assert_array_equal(binary_counts(x, packed, threads=threads), naive.binary_counts(x, w))
-        np.testing.assert_array_equal(
-            binary_fc(x, packed, threshold, threads=threads), naive.binary_fc(x, w, threshold)
-        )
 
 
 def _session(nodes, inputs, outputs, constants):
