@@ -4,6 +4,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 from streamlit.navigation.page import Page
 
 from app.shared import boundary, cached, compiling, fixes, link, parts
@@ -87,6 +88,11 @@ def _name(page: Page) -> str:
     return page.url_path or PAGES[0]  # the default page has no path
 
 
+def _tell(slot: DeltaGenerator) -> None:
+    for text in sentences():
+        slot.warning(fmt.plain(text), icon=":material/edit_off:")
+
+
 def _show() -> None:
     link.sync()
     is_whole = link.PARAM in st.query_params
@@ -105,6 +111,7 @@ def _show() -> None:
     if page.title != _DOOR:
         _tabs(page)
     slot = st.container()
+    _tell(slot)  # of the address at once: what is told after the page moves all of it
     try:
         with turned_to(_name(page), is_whole):
             page.run()
@@ -114,8 +121,7 @@ def _show() -> None:
         fixes.alternatives(_name(page), reason)
         parts.footer()
     finally:
-        for text in sentences():
-            slot.warning(fmt.plain(text), icon=":material/edit_off:")
+        _tell(slot)
         st.session_state.refused = ()
         cached.keep_modules()
     cached.warm_up(encode(link.home()))  # after what somebody waits for

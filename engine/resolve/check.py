@@ -60,8 +60,8 @@ def _check_format(scenario: Scenario, fam: DeviceFamily, device: Device, graph: 
         raise Unsupported(reason)
     formats = fam.formats(device)
     if scenario.precision not in formats:
-        why = "no unit of it multiplies another format, or widens stored weights on their way to one that does"
-        raise ScenarioError(f"precision is {scenario.precision!r}: {device.name} runs {', '.join(formats)}, as {why}")
+        why = "no unit of it multiplies another format, or widens weights stored in one to one that it multiplies"
+        raise ScenarioError(f"precision is {scenario.precision!r}: {device.name} runs {', '.join(formats)}; {why}")
 
 
 def _check_tile(scenario: Scenario, fam: DeviceFamily, device: Device, graph: Graph) -> None:

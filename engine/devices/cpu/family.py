@@ -77,7 +77,8 @@ def place(job: Job) -> tuple[Fit, ...]:
     levels = levels_of(job.device)
     wide = wide_format(job.device, job.format)
     need = footprint(job, wide=wide, table_bits=BITS[wide])
-    dram, holds = levels.dram, "weights, tables and activations"
+    beside = ", ".join(["weights", *(["tables"] if need.tables else []), *(["state"] if need.state else [])])
+    dram, holds = levels.dram, f"{beside} and activations"
     fits = [Fit(dram.name, dram.role, need.total, dram.capacity.si, holds, state_bytes=need.state)]
     if levels.last:
         working_set = sum(sizes_of(job)) + need.activations

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from app.shared import parts
 from engine.resolve.presets import PRESETS
 from tests.app.pages import key_of, opened
 
@@ -120,3 +122,16 @@ def test_back_takes_a_choice_out_and_a_switch_of_pages_does_not():
     at.switch_page("views/catalog/page.py").run()
     assert shown(at, "section") == "links"
     assert at.query_params["section"] == "links"
+
+
+def test_what_is_wrong_with_a_link_is_told_before_the_page_is_drawn(monkeypatch):
+    """Told afterwards, it moved the whole page down under its reader's eyes."""
+    untold, draw = [], parts.bar
+
+    def bar(*args, **options):
+        untold.extend(st.session_state.get("said", ()))
+        draw(*args, **options)
+
+    monkeypatch.setattr(parts, "bar", bar)
+    assert opened("machine", s="1znonsense").warning
+    assert not untold

@@ -125,6 +125,13 @@ def test_a_scenario_names_no_raw_id(id):
     assert specs.overridden(scenario) == []
 
 
+@pytest.mark.parametrize(("id", "holds"), [("edge-camera", "weights"), ("cpu-dlrm", "weights, tables")])
+def test_a_memory_is_said_to_hold_what_the_network_has(id, holds):
+    """The tables of a camera's network fitted, which has none."""
+    rows = evaluate(PRESETS[id].scenario).memory
+    assert {row.holds for row in rows if row.level == "dram"} == {f"{holds} and activations"}
+
+
 def test_the_smallest_number_of_a_column_has_two_digits():
     """Costs of 5.74 and 6.93 $ an hour are no tie because another costs 300."""
     assert fmt.cells([5.74, 6.93, 7.02, 300.1]) == "%.1f"
