@@ -1,5 +1,6 @@
 """Can I trust these numbers?"""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -7,8 +8,9 @@ import streamlit as st
 
 from app.shared import cached, claims, link, parts
 from app.shared import formats as fmt
+from app.shared.boundary import callback
 from app.shared.figures import report as charts
-from app.shared.widgets.choices import choose, text_input
+from app.shared.widgets.choices import choose, remember, stray, text_input
 from app.views.published import measured, texts
 from engine.cost import error_bands
 from engine.published import headline, validate
@@ -95,16 +97,16 @@ def detail(row: claims.Row) -> None:
         link.show("explore", decode(row["token"]))
 
 
-def _pick_point() -> None:
-    """A point of the chart was clicked (a callback): the last one picked counts, here or in a table."""
-    for point in st.session_state["v.claims"]["selection"]["points"]:
-        if "customdata" in point:
-            data = point["customdata"]
-            st.session_state["claim.now"] = data[0] if isinstance(data, list) else data
+def evidence(rows: list[claims.Row], ids: list[str]) -> None:
+    """The error of every prediction, and the claim of all `ids` that is picked in the chart or a table."""
+    id, commit = remember("picked", "", lambda text: (text, None) if text in ids else ("", stray("Claim", ids, text)))
 
+    def pick_point() -> None:
+        for point in st.session_state["v.claims"]["selection"]["points"]:
+            if "customdata" in point:
+                data = point["customdata"]
+                commit(data[0] if isinstance(data, list) else data)
 
-def evidence(rows: list[claims.Row]) -> None:
-    """The error of every prediction, and the claim picked in the chart or the table."""
     if not rows:
         st.caption(texts.NO_CLAIM_MATCHES)
         return
@@ -116,19 +118,18 @@ def evidence(rows: list[claims.Row]) -> None:
         words = sum(row["predicted"] is not None for row in rows) - len(points)
         answer = texts.ERRORS_ANSWER.format(inside=inside, count=len(points), words=words)
         fig = charts.prediction_errors(points, parts.dark(), far, 280 if parts.mobile() else 560)
-        parts.chart(texts.ERRORS, answer, fig, "v.claims", select=_pick_point)
-    claim_id = st.session_state.get("claim.now") or st.query_params.get("claim")  # picked last, else the address's
-    now = next((row for row in rows if row["id"] == claim_id), None)
+        parts.chart(texts.ERRORS, answer, fig, "v.claims", select=callback(pick_point))
+    now = next((row for row in rows if row["id"] == id), None)
     with right, st.container(border=True, height="stretch"):
         st.markdown(texts.ONE_CLAIM)
         detail(now or next(iter(claims.worst(rows)), rows[0]))
     times = [row for row in rows if row["kind"] == "timing"]
     quantities = [row for row in rows if row["kind"] != "timing"]
     with parts.card(texts.TIMES, f"{len(times)} listed", stretch=False):
-        table(times, "v.table")
+        table(times, "v.table", commit)
     label = texts.ELSE_COMPARED.format(count=len(quantities))
     with st.expander(label, expanded=bool(quantities) and not times, key="open.rest"):
-        table(quantities, "v.rest")
+        table(quantities, "v.rest", commit)
 
 
 def figures(rows: list[claims.Row]) -> None:
@@ -144,8 +145,8 @@ def figures(rows: list[claims.Row]) -> None:
     parts.chart(name, answer, fig, "v.figure")
 
 
-def table(rows: list[claims.Row], key: str) -> None:
-    """Claims that pass the filters."""
+def table(rows: list[claims.Row], key: str, commit: Callable[[str], None]) -> None:
+    """Claims that pass the filters; a row picked is handed to `commit` (in a callback)."""
     frame = claims.frame(rows)
     if not rows:
         st.caption(texts.NO_CLAIM_MATCHES)
@@ -153,7 +154,7 @@ def table(rows: list[claims.Row], key: str) -> None:
 
     def select() -> None:
         if row := parts.selected_row(st.session_state[key], rows):
-            st.session_state["claim.now"] = row["id"]
+            commit(row["id"])
 
     parts.table(
         frame,
@@ -165,7 +166,7 @@ def table(rows: list[claims.Row], key: str) -> None:
         },
         key=key,
         column_order=_ON_A_PHONE if parts.mobile() else _COLUMNS,
-        select=select,
+        select=callback(select),
     )
 
 
@@ -207,7 +208,7 @@ def show() -> None:
         st.markdown(_NUMBER.read_text())
     st.markdown(headline.sentence(rows))
     counters(rows)
-    evidence(selection)
+    evidence(selection, [row["id"] for row in rows])
     figures(selection)
     bands()
     measured.section()

@@ -75,6 +75,7 @@ def warnings(page: str, key: str, value: str) -> list[str]:
             "bad",
             "Status 'bad' of this link is not known; all, met, missed and not predicted are.",
         ),
+        ("published", "picked", "ZZ-1", "Claim 'ZZ-1' of this link is not known; "),
         ("published", "role", "x", "Role 'x' of this link is not known; all, validation and calibration are."),
         ("compare", "metric", "zz", "Metric 'zz' of this link is not known; latency, ttft, tpot, throughput, "),
         ("traffic", "sla-of", "p98", "SLA 'p98' of this link is not known; p99, p95, p50 and mean are."),

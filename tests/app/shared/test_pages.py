@@ -358,7 +358,7 @@ def test_a_claim_opens_as_the_scenario_it_is_predicted_with():
     claim = next(row for row in validate() if row["token"] not in (None, HOME))
     at = opened()
     at.switch_page("views/published/page.py").run()
-    at.session_state["claim.now"] = claim["id"]
+    at.query_params["picked"] = claim["id"]
     alive(at.run()).button(key="open.claim").click().run()
     assert token(alive(at)) == claim["token"]
     assert [m.label.split(" ")[0] for m in at.metric][1] == "Throughput"

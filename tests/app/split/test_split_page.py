@@ -62,7 +62,7 @@ def test_most_cameras_are_of_the_cut_for_them_as_on_the_command_line():
     assert most.cameras > max(p.cameras for p in fast)
     at = opened("split", "alexnet-split")
     text = f"{most.name}, cut after {most.after}{{}}, serves most cameras, {most.cameras}"
-    assert text.format(" (not the cut below)") in said(at).replace("\\", ""), "the table's numbers of cameras are others"
+    assert text.format(" (not the cut below)") in said(at).replace("\\", ""), "not in the table"
     shown = [list(frame.value["Cameras"]) for frame in at.dataframe if "Cameras" in frame.value]
     assert shown == [[str(p.cameras) for p in fast]]
     at.selectbox(key="w.aim").set_value("throughput").run()
