@@ -152,8 +152,8 @@ def camera(scenario: Scenario) -> None:
     answer = texts.NO_PLACE.format(cameras=fmt.count(cameras))
     if (best := best_of(chain(*by_goal), cameras)) is not None:
         quick, top = best
-        cut = texts.CUT if top in places else texts.OTHER_CUT
-        place = top.name + (cut.format(after=top.after) if top.after else "")
+        cut = texts.CUT.format(after=top.after, which="" if top in places else texts.NOT_BELOW) if top.after else ""
+        place = f"{top.name}{cut}"
         answer = texts.PLACES_ANSWER.format(first=quick.name, latency=fmt.seconds(quick.latency_s), most=place)
         answer += fmt.count(top.cameras) if top.cameras else texts.ANY_NUMBER
     with parts.card("Edge placement", answer, charts.placements(places, limit, parts.dark()), "places"):
