@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from model_zoo.ops import KINDS, ONE, ZERO, Dim, Graph, Linear, Op, Phase, Shard, dim
+from model_zoo.ops import KINDS, ZERO, Dim, Graph, Linear, Op, Phase, Shard, dim
 from model_zoo.schema import WorkloadError
 
 ROW = dim(1, "b")
@@ -40,7 +40,6 @@ def linear(
     stored: float | None = None,
     shard: Shard = "n",
     state_reads: Dim = ZERO,
-    quantisable: bool = True,
     **fields: Any,
 ) -> Op:
     """Rows of activations (rows x k) times a k x n matrix of weights."""
@@ -58,38 +57,14 @@ def linear(
         writes=rows * n,
         state_reads=state_reads,
         shard=shard,
-        quantisable=quantisable,
         **fields,
     )
 
 
-def matmul(
-    name: str,
-    g: Dim,
-    m: Dim,
-    n: Dim,
-    k: Dim,
-    *,
-    reads: Dim,
-    state_reads: Dim = ZERO,
-    shard: Shard = "g",
-    **fields: Any,
-) -> Op:
+def matmul(name: str, g: Dim, m: Dim, n: Dim, k: Dim, *, reads: Dim, shard: Shard = "g", **fields: Any) -> Op:
     """G products of (m x k) by (k x n), both sides computed: `reads` covers those that aren't kept state."""
-    return Op(
-        name=name,
-        kind="MatMul",
-        g=g,
-        m=m,
-        n=n,
-        k=k,
-        flops=g * m * n * k * 2.0,
-        reads=reads,
-        writes=g * m * n,
-        state_reads=state_reads,
-        shard=shard,
-        **fields,
-    )
+    product = {"g": g, "m": m, "n": n, "k": k, "flops": g * m * n * k * 2.0}
+    return Op(name, "MatMul", **product, reads=reads, writes=g * m * n, shard=shard, **fields)
 
 
 def elementwise(
@@ -101,12 +76,10 @@ def elementwise(
     operations: float | None = None,
     writes: Dim | None = None,
     stored: float = 0.0,
-    state_reads: Dim = ZERO,
-    parts: Dim = ONE,
     shard: Shard = "elements",
     **fields: Any,
 ) -> Op:
-    """An element-wise op or a reduction over `elements` of `operands` inputs each; shard "g" deals out `parts`.
+    """An element-wise op or a reduction over `elements` of `operands` inputs each; shard "g" deals out G parts.
 
     WorkloadError where the kind has no one figure (a pool's depends on its window) and `operations` is left out.
     """
@@ -117,32 +90,21 @@ def elementwise(
     return Op(
         name=name,
         kind=kind,
-        g=parts,
         flops=elements * (OPERATIONS[kind] if operations is None else operations),
         stored=stored,
         weights=Dim(float(stored)),
         reads=elements * operands,
         writes=elements if writes is None else writes,
-        state_reads=state_reads,
         shard=shard,
         quantisable="wide" not in KINDS[kind],
         **fields,
     )
 
 
-def move(
-    name: str,
-    kind: str,
-    elements: Dim,
-    *,
-    writes: Dim | None = None,
-    parts: Dim = ONE,
-    shard: Shard = "elements",
-    **fields: Any,
-) -> Op:
-    """Data movement: elements read and written, no arithmetic; shard "g" deals out `parts`."""
-    writes = elements if writes is None else writes
-    return Op(name, kind, g=parts, reads=elements, writes=writes, shard=shard, **fields)
+def move(name: str, kind: str, elements: Dim, *, writes: Dim | None = None, **fields: Any) -> Op:
+    """Data movement: elements read and written, no arithmetic; shard "g" deals out G parts."""
+    fields = {"shard": "elements", **fields}
+    return Op(name, kind, reads=elements, writes=elements if writes is None else writes, **fields)
 
 
 def gather(name: str, lookups: Dim, table_rows: float, width: float, **fields: Any) -> Op:
@@ -161,7 +123,7 @@ def gather(name: str, lookups: Dim, table_rows: float, width: float, **fields: A
     )
 
 
-def bag(name: str, bags: Dim, lookups: float, table_rows: float, width: float, *, group: str, layers: int = 1) -> Op:
+def bag(name: str, bags: Dim, lookups: float, table_rows: float, width: float, **fields: Any) -> Op:
     """`lookups` rows summed into each bag (SparseLengthsSum); `layers` tables of `table_rows` rows exist.
 
     Devices that share the tables get whole tables, each an equal number of the lookups.
@@ -179,8 +141,7 @@ def bag(name: str, bags: Dim, lookups: float, table_rows: float, width: float, *
         row_elements=float(width),
         shard="elements",
         attributes=attributes(lookups=lookups, rows=table_rows),
-        group=group,
-        layers=layers,
+        **fields,
     )
 
 
@@ -239,7 +200,7 @@ class Block:
         g, m, n, k = extents
         scores, after = g * m * n, (f"{prefix}softmax", *inputs[1:])
         self.matmul(f"{prefix}scores", *extents, *inputs, reads=reads, state_reads=kv, **fields)
-        self.vector(f"{prefix}softmax", "Softmax", scores, f"{prefix}scores", parts=g, **{"shard": "g"} | fields)
+        self.vector(f"{prefix}softmax", "Softmax", scores, f"{prefix}scores", g=g, **{"shard": "g"} | fields)
         return self.matmul(f"{prefix}context", g, m, k, n, *after, reads=scores, state_reads=kv, **fields)
 
     def gather(self, name: str, table_rows: float, width: float, *inputs: str, **fields: Any) -> str:

@@ -3,45 +3,36 @@
 from dataclasses import replace
 from typing import Any
 
-from model_zoo.families.blocks import LENGTH, ROW, Block, attributes, forward
+from model_zoo.families import blocks
+from model_zoo.families.blocks import LENGTH, ROW, attributes, forward
 from model_zoo.families.family import Params
+from model_zoo.families.transformer_decoder.block import Block, View
 from model_zoo.ops import Dim, Graph, Op, dim
 from model_zoo.schema import WorkloadError
 
-NORM = "layer-norm+residual"
-
 
 class _Layers(Block):
-    """The stack of a network of `hidden` width: `positions` of one sentence, each of which attends to `keys`."""
+    """The stack of a network of `hidden` width, every product of it with a bias."""
 
-    def __init__(self, hidden: int, layers: int, rows: Dim, positions: Dim, keys: Dim) -> None:
-        super().__init__(rows, layers=layers)
-        self.hidden, self.positions, self.keys = hidden, positions, keys
-
-    def norm(self, name: str, source: str, **fields: Any) -> str:
-        """Layer normalisation with a scale and a shift."""
-        options = {"group": NORM, "stored": 2.0 * self.hidden, "shard": "none"} | fields
-        return self.vector(name, "LayerNormalization", self.hidden, source, **options)
-
-    def residual(self, name: str, *inputs: str) -> str:
-        """What enters a half of a layer and what it adds."""
-        return self.vector(name, "Add", self.hidden, *inputs, group=NORM, operands=2, shard="none")
+    def __init__(self, hidden: int, layers: int, view: View) -> None:
+        super().__init__(hidden, False, view)
+        self.layers, self.bias = layers, True
 
     def attention(self, heads: int, source: str) -> str:
         """Attention, its heads laid out by transposes."""
         self.group, h = "self-attention", self.hidden
-        products, head = dim(heads, "b"), h // heads
-        scores = products * self.positions * self.keys
-        shard: dict[str, Any] = {"shard": "g", "parts": products}
+        products, head, positions, keys = dim(heads, "b"), h // heads, self.view.positions, self.view.seen
+        scores = products * positions * keys
+        shard: dict[str, Any] = {"shard": "g", "g": products}
         for name in ("query", "key", "value"):
             self.move(f"{name}-transpose", "Transpose", h, self.linear(name, h, h, source), **shard)
         sides = "query-transpose", "key-transpose"
-        self.matmul("scores", products, self.positions, self.keys, Dim(head), *sides, reads=self.rows * (2 * h))
+        self.matmul("scores", products, positions, keys, Dim(head), *sides, reads=self.rows * (2 * h))
         self.vector("scale", "Mul", scores, "scores", **shard)
         self.vector("mask", "Add", scores, "scale", **shard)
         self.vector("softmax", "Softmax", scores, "mask", **shard)
         sides = "softmax", "value-transpose"
-        self.matmul("context", products, self.positions, Dim(head), self.keys, *sides, reads=scores)
+        self.matmul("context", products, positions, Dim(head), keys, *sides, reads=scores)
         self.move("heads-concat", "Concat", h, "context", **shard)
         return self.linear("attention-out", h, h, "heads-concat", shard="k")
 
@@ -85,7 +76,7 @@ def _patches(block: _Layers, image: int, patch: int) -> str:
 
 def _head(params: Params, hidden: int, source: str) -> list[Op]:
     """What is made of each sentence's first token."""
-    head = Block(ROW, "head")
+    head = blocks.Block(ROW, "head")
     if params.word("pooler", ("none", "tanh")) == "tanh":
         source = head.vector("pooler-tanh", "Tanh", hidden, head.linear("pooler", hidden, hidden, source))
     if classes := params.whole("classes", 0, 2**31):
@@ -102,13 +93,8 @@ def build(params: Params) -> Graph:
     if patch and image % patch:
         raise WorkloadError(f"parameter 'image' is {image}; it must be a multiple of the patch {patch}")
     tokens = (image // patch) ** 2 + 1 if patch else 0
-    block = _Layers(
-        hidden,
-        params.whole("layers", 1, 4096),
-        dim(tokens, "b") if tokens else dim(1, "bs"),
-        Dim(tokens) if tokens else dim(1, "s"),
-        Dim(tokens) if tokens else dim(1, "c"),
-    )
+    view = View(dim(tokens, "b"), Dim(tokens), Dim(tokens)) if tokens else View()
+    block = _Layers(hidden, params.whole("layers", 1, 4096), view)
     ffn = params.whole("ffn", 0, 1_048_576) or 4 * hidden
     last = block.stack(heads, ffn, _patches(block, image, patch) if patch else _text(params, block), first=bool(patch))
     if patch:

@@ -68,7 +68,7 @@ def _convert(name: str, kind: str, elements: Dim, near: Op, inputs: tuple[str, .
         steps=near.steps,
         operands=2 if search else 1,
         operations=CONVERT_OPERATIONS + (SEARCH_OPERATIONS if search else 0.0),
-        parts=near.g if near.shard == "g" else Dim(1.0),
+        g=near.g if near.shard == "g" else Dim(1.0),
         shard="g" if near.shard == "g" else "elements",
         attributes=((RANGE, 1.0),) if search else (),
     )

@@ -73,7 +73,7 @@ def _grouped_query(shape: Shape, layer: Layer, block: Block, source: str) -> str
     q, k, v = heads * head, layer.kv_heads * head, layer.kv_heads * shape.value
     gate = q if shape.says("query_gate") else 0
     products, tokens = dim(layer.kv_heads, "b"), block.rows
-    over_heads = {"shard": "g", "parts": products}
+    over_heads = {"shard": "g", "g": products}
     bias = shape.bias in ("all", "attention", "qkv")
     ready = block.linear("qkv", shape.hidden, q + gate + k + v, source, bias=bias)
     if shape.head_norm != "no":  # one scale for the queries' heads and one for the keys', or one an element
@@ -90,7 +90,7 @@ def _grouped_query(shape: Shape, layer: Layer, block: Block, source: str) -> str
     scores = tokens * heads * kv_len
     block.matmul("scores", products, rows, kv_len, Dim(head), ready, "kv-append", reads=tokens * q, state_reads=keys)
     sinks = float(heads * shape.says("sinks"))
-    block.vector("softmax", "Softmax", scores, "scores", shard="g", parts=dim(heads, "b"), stored=sinks)
+    block.vector("softmax", "Softmax", scores, "scores", shard="g", g=dim(heads, "b"), stored=sinks)
     extents = products, rows, Dim(shape.value), kv_len
     block.matmul("context", *extents, "softmax", "kv-append", reads=scores, state_reads=values)
     result = "context"
@@ -121,7 +121,7 @@ def _latent(shape: Shape, layer: Layer, latent: Latent, block: Block, source: st
         ready = block.linear("q-up", shape.hidden, wide, source)
     if latent.rope:
         width = (heads + 1) * latent.rope
-        ready = block.vector("rotary", "RotaryEmbedding", width, ready, norm, shard="g", parts=products)
+        ready = block.vector("rotary", "RotaryEmbedding", width, ready, norm, shard="g", g=products)
     block.cache("kv-append", entry, alone, ready)
     cap = float(latent.top_k or math.inf)
     if latent.top_k:
@@ -143,7 +143,7 @@ def _latent(shape: Shape, layer: Layer, latent: Latent, block: Block, source: st
         extents = products, block.view.positions, kv_len, Dim(nope + latent.rope)
         block.matmul("scores", *extents, "k-up", *inputs, reads=read)
         alone, rows, width = products, block.view.positions, value
-    block.vector("softmax", "Softmax", scores, "scores", shard="g", parts=products)
+    block.vector("softmax", "Softmax", scores, "scores", shard="g", g=products)
     after = ("softmax",) if absorb else ("softmax", "v-up")
     block.matmul("context", alone, rows, Dim(width), kv_len, *after, reads=scores)
     result = "context"

@@ -1,6 +1,7 @@
 """Writes operators one after the other, so that a layer reads like the network's own code."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from model_zoo.families import blocks
 from model_zoo.ops import Dim, Op, dim
@@ -25,10 +26,11 @@ class Block(blocks.Block):
         super().__init__(view.tokens, group, bias=False)
         self.hidden, self.rms, self.view = hidden, rms, view
 
-    def norm(self, name: str, *inputs: str) -> str:
+    def norm(self, name: str, *inputs: str, **fields: Any) -> str:
         """The network's own norm over its width."""
         kind, scales = ("RMSNormalization", 1.0) if self.rms else ("LayerNormalization", 2.0)
-        return self.vector(name, kind, self.hidden, *inputs, group=NORM, stored=scales * self.hidden, shard="none")
+        fields = {"group": NORM, "stored": scales * self.hidden, "shard": "none"} | fields
+        return self.vector(name, kind, self.hidden, *inputs, **fields)
 
     def residual(self, name: str, *inputs: str) -> str:
         """What enters a half of a layer and what it adds."""

@@ -59,7 +59,7 @@ def _convolve(shape: Shape, layer: Layer, block: Block, source: str, *, bias: bo
     state = {"stored": filters, "weights": Dim(filters), "state_reads": inner, "state_writes": inner, "shard": "g"}
     marks = attributes(kernel=taps, stride=1, groups=channels, channels=channels)
     block.op("conv", "Conv", source, **product, **state, reads=reads, writes=reads, attributes=marks)
-    return block.vector("conv-silu", "Silu", channels, "conv", shard="g", parts=Dim(channels))
+    return block.vector("conv-silu", "Silu", channels, "conv", shard="g", g=Dim(channels))
 
 
 def _recurrence(shape: Shape, layer: Layer, block: Block, ready: str, *, delta: bool) -> str:
@@ -67,7 +67,7 @@ def _recurrence(shape: Shape, layer: Layer, block: Block, ready: str, *, delta: 
     heads, key, value, *_ = _sizes(shape, layer)
     products, rows, tokens = dim(heads, "b"), block.view.positions, block.rows
     size, state_bytes = heads * key * value, dim(WIDE * heads * key * value, "b")
-    shard = {"shard": "g", "parts": products}
+    shard = {"shard": "g", "g": products}
     if delta:
         block.matmul("state-retrieve", products, rows, Dim(value), Dim(key), ready, reads=tokens * heads * key)
         block.vector("state-error", "Mul", heads * value, "state-retrieve", ready, operands=2, operations=2, **shard)
@@ -86,7 +86,7 @@ def _recurrence(shape: Shape, layer: Layer, block: Block, ready: str, *, delta: 
 
 def _gated_norm(shape: Shape, layer: Layer, block: Block, result: str, gate: str, scales: int, kind: str) -> str:
     heads, _, value, *_ = _sizes(shape, layer)
-    shard = {"shard": "g", "parts": dim(heads, "b")}
+    shard = {"shard": "g", "g": dim(heads, "b")}
     if scales:
         result = block.vector("state-norm", "RMSNormalization", heads * value, result, stored=float(scales), **shard)
     block.vector("state-gate", kind, heads * value, gate, **shard)
@@ -96,7 +96,7 @@ def _gated_norm(shape: Shape, layer: Layer, block: Block, result: str, gate: str
 def _delta(shape: Shape, layer: Layer, block: Block, source: str) -> str:
     heads, _, value, channels, _ = _sizes(shape, layer)
     inner, rank = heads * value, shape.p.whole("linear_gate_rank", 0, 65536)
-    shard = {"shard": "g", "parts": dim(heads, "b")}
+    shard = {"shard": "g", "g": dim(heads, "b")}
     if rank:  # decay of every channel, and the gate of the result, by products of a low rank
         block.linear("in-proj", shape.hidden, channels + heads + 2 * rank, source)
         block.linear("decay-up", rank, channels // 3, "in-proj", bias=False)
@@ -119,9 +119,9 @@ def _mamba2(shape: Shape, layer: Layer, block: Block, source: str) -> str:
     block.linear("in-proj", shape.hidden, inner + channels + heads, source)
     ready = _convolve(shape, layer, block, "in-proj", bias=True)
     step = block.vector(
-        "step", "Sigmoid", heads, "in-proj", stored=3.0 * heads, shard="g", parts=dim(heads, "b")
+        "step", "Sigmoid", heads, "in-proj", stored=3.0 * heads, shard="g", g=dim(heads, "b")
     )  # softplus; its bias, the decay and what skips the state are parameters of a head
-    block.vector("step-scale", "Mul", inner, ready, step, operands=2, shard="g", parts=dim(heads, "b"))
+    block.vector("step-scale", "Mul", inner, ready, step, operands=2, shard="g", g=dim(heads, "b"))
     ready = _recurrence(shape, layer, block, "step-scale", delta=False)
     ready = _gated_norm(shape, layer, block, ready, "in-proj", inner, "Silu")
     return block.linear("out-proj", inner, shape.hidden, ready, shard="k")
@@ -132,7 +132,7 @@ def _mamba1(shape: Shape, layer: Layer, block: Block, source: str) -> str:
     _, depth, width, *_ = _sizes(shape, layer)
     rank = shape.p.whole("ssm_rank", 1, 65536)
     tokens, state_bytes = block.rows, dim(WIDE * width * depth, "b")
-    shard = {"shard": "g", "parts": Dim(width)}
+    shard = {"shard": "g", "g": Dim(width)}
     block.linear("in-proj", shape.hidden, 2 * width, source)
     ready = _convolve(shape, layer, block, "in-proj", bias=True)
     step = block.linear("x-proj", width, rank + 2 * depth, ready, shard="k")
@@ -159,7 +159,7 @@ def _linear(shape: Shape, layer: Layer, block: Block, source: str) -> str:
     heads, key, value, *_ = _sizes(shape, layer)
     inner = heads * value
     ready = block.linear("qkv", shape.hidden, heads * (2 * key + value), source)
-    ready = block.vector("qkv-silu", "Silu", heads * (2 * key + value), ready, shard="g", parts=dim(heads, "b"))
+    ready = block.vector("qkv-silu", "Silu", heads * (2 * key + value), ready, shard="g", g=dim(heads, "b"))
     gate = block.linear("gate-proj", shape.hidden, inner, source)
     ready = _recurrence(shape, layer, block, ready, delta=False)
     ready = _gated_norm(shape, layer, block, ready, gate, inner, "Sigmoid")

@@ -80,7 +80,7 @@ class Walk:
         if schema is None:
             return
         label = quote(node.name or f"{node.op_type.lower()}{number}")
-        _fits(schema, node, label)
+        _refuse_fatal(node, label)
         self._infer(schema, node, label)
         if node.op_type == "NonMaxSuppression":
             self._bound(node)
@@ -112,9 +112,10 @@ class Walk:
         from onnx import checker, helper, shape_inference
 
         names = [name for name in node.input if name]
-        if not all(name in self.types for name in names):
-            return
         try:
+            checker.check_node(node, _context(self.file.opset, self.file.ir_version))
+            if not all(name in self.types for name in names):
+                return
             types = shape_inference.infer_node_outputs(
                 schema,
                 node,
@@ -125,7 +126,9 @@ class Walk:
             )
         except (shape_inference.InferenceError, checker.ValidationError, *NATIVE) as error:
             complaint = first_line(error)
-            raise WorkloadError(f"the shapes of node {label} ({node.op_type}) do not fit ({complaint})") from None
+            raise WorkloadError(
+                f"inputs or attributes of node {label} ({node.op_type}) do not fit ({complaint})"
+            ) from None
         self.types.update(types)
 
     def _fold(self, node: Any) -> None:
@@ -178,31 +181,14 @@ def _schema(kind: str, opset: int) -> Any:
         return None
 
 
-@lru_cache(maxsize=1024)
-def _attribute_types(kind: str, since: int) -> dict[str, tuple[int, bool]]:
-    """Type of each attribute of an operator, and whether a node must give it."""
-    from onnx import defs
+@lru_cache(maxsize=1)
+def _context(opset: int, ir_version: int) -> Any:
+    """What ONNX's checker asks of a file before it looks at a node."""
+    from onnx import checker
 
-    attributes: Any = defs.get_schema(kind, since).attributes
-    return {name: (int(a.type.value), bool(a.required)) for name, a in attributes.items()}
-
-
-def _fits(schema: Any, node: Any, label: str) -> None:
-    """Inputs, outputs and attributes of a node against what its operator takes."""
-    operands, results = len(node.input), len(node.output)
-    if not schema.min_input <= operands <= schema.max_input or not schema.min_output <= results <= schema.max_output:
-        raise WorkloadError(
-            f"node {label} ({node.op_type}) has {operands} inputs and {results} outputs; {schema.min_input} to "
-            f"{schema.max_input} and {schema.min_output} to {schema.max_output} are allowed"
-        )
-    types = _attribute_types(schema.name, schema.since_version)
-    kinds = {a.name: int(a.type) for a in node.attribute}
-    for name, (kind, required) in types.items():
-        if name in kinds and kinds[name] != kind:
-            raise WorkloadError(f"node {label} ({node.op_type}) has an attribute {quote(name)} of the wrong type")
-        if required and name not in kinds:
-            raise WorkloadError(f"node {label} ({node.op_type}) lacks its attribute {quote(name)}")
-    _refuse_fatal(node, label)
+    context = checker.C.CheckerContext()
+    context.ir_version, context.opset_imports = ir_version, {"": opset, "ai.onnx": opset}
+    return context
 
 
 def _refuse_fatal(node: Any, label: str) -> None:
