@@ -115,7 +115,6 @@ class Cpu(Record):
     dram_share: Ratio | None = None  # of the DRAM's peak, what all cores together draw
     misses_in_flight: Count | None = None  # cache lines of a core that are on their way from DRAM at once
     issue_width: Count | None = None  # instructions a cycle
-    isa: Literal["x86", "arm"] | None = None  # instruction set
 
 
 class Gpu(Record):

@@ -136,8 +136,8 @@ def test_a_share_is_judged_relatively_a_range_at_both_ends_and_a_bound_has_no_er
             assert row["error"] is None
 
 
-def test_a_gain_does_not_depend_on_who_sells_the_part_nor_on_the_name_of_its_instructions():
+def test_a_gain_does_not_depend_on_who_sells_the_part():
     arm = default_catalog().device("arm-edge-cpu")
     graph = default_zoo().graph("mobilenet-v1")
-    sold = arm.model_copy(update={"vendor": "AMD", "cpu": arm.cpu.model_copy(update={"isa": "x86"})})
+    sold = arm.model_copy(update={"vendor": "AMD"})
     assert compare(sold, graph, 1).speedup == compare(arm, graph, 1).speedup
