@@ -97,17 +97,14 @@ def _alone(device: Device) -> System:
 class Catalog:
     """Specs under one or more folders; later folders add entries and may not redefine an id.
 
-    A device that no system of its own name describes is a system by itself, so a new part is one YAML.
+    A device that no system of its own name describes is a system by itself, so a new part is one YAML. What is wrong in
+    a user's own folders, the `guests`, is a sentence in `problems`, not an error.
     """
 
     def __init__(self, *roots: Path, guests: tuple[Path, ...] = ()) -> None:
         self.roots = roots or (_ROOT,)
         self.guests = guests
         self._read: dict[tuple[str, str], Any] = {}
-
-    def with_guest(self, root: Path) -> "Catalog":
-        """A catalog that also holds a user's folder: what is wrong there is a sentence in `problems`, not an error."""
-        return Catalog(*self.roots, guests=(*self.guests, root))
 
     def with_system(self, system: System, links: tuple[Link, ...] = ()) -> "Catalog":
         """The catalog with one more system, and links of its own: what no file describes."""
@@ -241,5 +238,4 @@ class Catalog:
 @cache
 def default_catalog() -> Catalog:
     """The catalog that ships with the project, and the user's own where there is one."""
-    root = user_root()
-    return Catalog().with_guest(root) if root.is_dir() else Catalog()
+    return Catalog(guests=(user_root(),))

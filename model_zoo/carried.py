@@ -7,10 +7,8 @@ wherever one is allowed.
 import base64
 import json
 import zlib
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -55,22 +53,9 @@ def unpack(id: str) -> Workload:
         if unpacker.unconsumed_tail or not unpacker.eof:
             raise error
         name, family, precision, (batch, inputs, outputs), params = json.loads(text)
-        workload = _workload(id, name, family, precision, Request(batch=batch, inputs=inputs, outputs=outputs), params)
-    except WorkloadError:
-        raise
-    except Exception:  # an address was written by anybody
-        raise error from None
-    build_graph(FAMILIES[workload.family], {key: number.value for key, number in workload.params.items()})
-    return workload
-
-
-def _workload(
-    id: str, name: str, family: str, precision: str | None, request: Request, params: Mapping[str, Any]
-) -> Workload:
-    if family != _FAMILY:  # others build as large a graph as a few bytes ask for
-        raise WorkloadError(f"a network in a link is of family {str(family)[:40]!r}; {_FAMILY} is allowed")
-    try:
-        return Workload(
+        if family != _FAMILY:  # others build as large a graph as a few bytes ask for
+            raise WorkloadError(f"a network in a link is of family {str(family)[:40]!r}; {_FAMILY} is allowed")
+        workload = Workload(
             schema_version=1,
             id=id,
             name=name,
@@ -79,7 +64,13 @@ def _workload(
             summary=f"{name}: a network that its link carries.",
             sources={},
             params={key: Number(value=value, basis="assumed", note=_NOTE) for key, value in params.items()},
-            request=request,
+            request=Request(batch=batch, inputs=inputs, outputs=outputs),
         )
-    except ValidationError as error:
-        raise WorkloadError(f"a network in a link: {one_sentence(error, Workload)}") from None
+    except WorkloadError:
+        raise
+    except ValidationError as mistake:
+        raise WorkloadError(f"a network in a link: {one_sentence(mistake, Workload)}") from None
+    except Exception:  # an address was written by anybody
+        raise error from None
+    build_graph(FAMILIES[workload.family], {key: number.value for key, number in workload.params.items()})
+    return workload

@@ -71,10 +71,6 @@ class Zoo:
         self._read: dict[str, Workload] = {}
         self._lower = lru_cache(maxsize=512)(self._lower_uncached)
 
-    def with_guest(self, root: Path) -> "Zoo":
-        """A zoo that also holds a user's folder: what can't be used there is left out, and `problems` says why."""
-        return Zoo(*self.roots, guests=(*self.guests, root))
-
     @cached_property
     def _paths(self) -> dict[str, Path]:
         return self._root_paths | {id: guest.path for id, guest in self._scan[0].items()}
@@ -185,8 +181,7 @@ def default_zoo() -> Zoo:
 
     They lie in the folder ``workloads`` of ``INFERSCAPE_CATALOG``, else of ``~/.inferscape/catalog``.
     """
-    root = own_folder()
-    return Zoo().with_guest(root) if root.is_dir() else Zoo()
+    return Zoo(guests=(own_folder(),))
 
 
 def own_folder() -> Path:

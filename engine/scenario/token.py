@@ -41,21 +41,17 @@ def boundary(refusal: str) -> Iterator[None]:
         raise ScenarioError(refusal) from None
 
 
-def deflate(text: bytes) -> bytes:
-    """Deflated, without a header. [bytes]"""
+def pack(text: bytes) -> str:
+    """Checksum of a text and the text deflated, without a header, as base64url."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
-    return packer.compress(text) + packer.flush()
-
-
-def pack(text: bytes, body: bytes) -> str:
-    """Checksum of a text and the body that holds it, as base64url."""
-    return base64.urlsafe_b64encode(zlib.crc32(text).to_bytes(4, "big") + body).rstrip(b"=").decode()
+    body = zlib.crc32(text).to_bytes(4, "big") + packer.compress(text) + packer.flush()
+    return base64.urlsafe_b64encode(body).rstrip(b"=").decode()
 
 
 def token_of(head: str, data: Any, noun: str, limit: int) -> str:
     """Plain data as a token that begins with ``head``; ScenarioError where it has more than so many characters."""
     text = json.dumps(data, separators=(",", ":")).encode()
-    token = head + pack(text, deflate(text))
+    token = head + pack(text)
     if len(token) > limit:
         raise ScenarioError(f"this {noun} makes a token of {len(token)} characters: {limit} are allowed")
     return token

@@ -39,11 +39,6 @@ FAMILIES = {
 """Families by name, with what their entries in families.yaml say of their parameters."""
 
 
-def build(family: str, params: Mapping[str, Any]) -> Graph:
-    """Graph of the family of that name for a full set of parameters; WorkloadError names the one that is wrong."""
-    return build_graph(FAMILIES[family], params)
-
-
 def build_graph(entry: NetworkFamily, params: Mapping[str, Any]) -> Graph:
     """Graph of a family for a full set of parameters; WorkloadError names the parameter that is wrong."""
     keys = {*entry.required, *entry.defaults}

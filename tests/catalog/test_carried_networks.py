@@ -74,7 +74,7 @@ GOOD = ["mine", "transformer-decoder", "bf16", [1, 8, 8], PARAMS]
         ([*GOOD[:4], {**PARAMS, "hidden": 1e300}], "'hidden' is 1e+300"),
         (["mine", "cnn", *GOOD[2:]], "family 'cnn'"),
         (["<script>", *GOOD[1:]], "a network in a link: name"),
-        ([*GOOD[:3], [0, 8, 8], PARAMS], "damaged"),
+        ([*GOOD[:3], [0, 8, 8], PARAMS], "a network in a link: batch"),
         ([*GOOD[:4], PARAMS, "more"], "damaged"),
     ],
 )

@@ -308,7 +308,7 @@ def test_the_yaml_is_the_workload(tmp_path: Path) -> None:
     for id in ("deepseek-v3.2", "nemotron-nas-like", "qwen2.5-vl-7b", "whisper-large-v3"):
         workload = read_config_file(FOLDER / f"{id}.json", f"my-{id}")
         (folder / f"my-{id}.yaml").write_text(to_yaml(workload))
-        again = Zoo().with_guest(folder)
+        again = Zoo(guests=(folder,))
         assert again.problems == ()
         assert again.workload(f"my-{id}") == workload
         assert again.graph(f"my-{id}").parameters == graph_of(workload).parameters
@@ -319,7 +319,7 @@ def test_a_configuration_in_the_users_folder_is_a_workload(tmp_path: Path) -> No
     folder.mkdir()
     (folder / "my-moe.json").write_text(json.dumps(config("qwen3-30b-a3b")))
     (folder / "broken.json").write_text(json.dumps(config("qwen3-8b", num_attention_heads=-1)))
-    zoo = Zoo().with_guest(folder)
+    zoo = Zoo(guests=(folder,))
     assert "my-moe" in zoo.ids()
     (problem,) = zoo.problems
     assert problem.startswith("broken.json: key 'num_attention_heads' is -1")

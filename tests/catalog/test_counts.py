@@ -6,7 +6,8 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from model_zoo import Graph, Op, build, default_zoo
+from model_zoo import FAMILIES, Graph, Op, default_zoo
+from model_zoo.families import build_graph
 
 ZOO = default_zoo()
 RNG = np.random.default_rng(7)
@@ -103,8 +104,8 @@ def run_decoder(prompt: int, generated: int) -> Counter:
 
 @pytest.mark.parametrize(("prompt", "generated"), [(1, 1), (3, 1), (3, 4), (1, 6)])
 def test_decoder_counts(prompt, generated):
-    graph = build(
-        "transformer-decoder",
+    graph = build_graph(
+        FAMILIES["transformer-decoder"],
         {
             "hidden": HIDDEN,
             "heads": HEADS,
@@ -206,7 +207,7 @@ def run_gru(width: int, hidden: int, steps: int) -> tuple[Counter, np.ndarray, n
 
 def test_gru_counts():
     width, hidden, steps = 5, 4, 3
-    graph = build("rnn", {"cell": "gru", "input": width, "hidden": hidden})
+    graph = build_graph(FAMILIES["rnn"], {"cell": "gru", "input": width, "hidden": hidden})
     tally, *_ = run_gru(width, hidden, steps)
     ops = ops_of(graph)
     assert macs_of(graph, steps, 1) == {n: tally[n] for n in ("rnn-input", "rnn-recurrent")}
@@ -230,7 +231,7 @@ def test_lstm_counts():
         c = f * c + i * g
         h = o * np.tanh(c)
         tally.update({f"rnn-{op}": hidden for op in ("candidate", "forget", "accept", "cell", "squash", "state")})
-    graph = build("rnn", {"cell": "lstm", "input": width, "hidden": hidden})
+    graph = build_graph(FAMILIES["rnn"], {"cell": "lstm", "input": width, "hidden": hidden})
     assert macs_of(graph, steps, 1) == {n: tally[n] for n in ("rnn-input", "rnn-recurrent")}
     for name, op in ops_of(graph).items():
         if not op.contraction:
@@ -252,7 +253,7 @@ def test_turing_prototype_is_more_than_ten_times_larger_on_the_fpga():
 
 
 def test_stacked_bidirectional_feeds_both_directions_on():
-    graph = build("rnn", {"cell": "lstm", "input": 6, "hidden": 4, "layers": 3, "directions": 2})
+    graph = build_graph(FAMILIES["rnn"], {"cell": "lstm", "input": 6, "hidden": 4, "layers": 3, "directions": 2})
     first = 2 * (4 * 4 * (6 + 4) + 2 * 16)
     later = 2 * 2 * (4 * 4 * (8 + 4) + 2 * 16)
     assert graph.parameters == first + later
@@ -281,8 +282,9 @@ def test_dlrm_counts():
         handed = np.concatenate([x[0], square[np.tril_indices(tables + 1, -1)]])[None]
         for n, (k, m) in enumerate(zip((handed.shape[1], *top[:-1]), top, strict=True), 1):
             handed = matrix_product(handed, weights(k, m), tally, f"top{n}")
-    graph = build(
-        "dlrm", {"tables": tables, "rows": 10, "width": width, "lookups": lookups, "bottom": bottom, "top": top}
+    graph = build_graph(
+        FAMILIES["dlrm"],
+        {"tables": tables, "rows": 10, "width": width, "lookups": lookups, "bottom": bottom, "top": top},
     )
     assert macs_of(graph, 1, 1, batch) == {name: n for name, n in tally.items() if name != "rows"}
     assert summed(graph, "gather_rows", 1, 1, batch) == tally["rows"]
@@ -299,7 +301,7 @@ def test_dlrm_crossing_layers_count_what_they_multiply():
             x = first * matrix_product(low, weights(rank, first.shape[1]), tally, f"cross{n}-up") + x
         matrix_product(x, weights(first.shape[1], 1), tally, "top1")
     values = {"tables": tables, "rows": 10, "width": width, "lookups": 2, "bottom": [4, width], "top": [1]}
-    graph = build("dlrm", values | {"interaction": "cross", "cross_layers": layers, "cross_rank": rank})
+    graph = build_graph(FAMILIES["dlrm"], values | {"interaction": "cross", "cross_layers": layers, "cross_rank": rank})
     counted = macs_of(graph, 1, 1, batch)
     assert {name: n for name, n in counted.items() if not name.startswith("bottom")} == tally
 
@@ -336,7 +338,7 @@ def test_binary_layer_counts():
     agree = matrix_product(2.0 * bits[0] - 1, 2.0 * bits[1] - 1, tally, "binary-fc1")
     popcount = [[int(np.sum(row == column)) for column in bits[1].T] for row in bits[0]]
     assert np.array_equal(agree, 2 * np.array(popcount) - 9)
-    graph = build("binary-net", {"inputs": 9, "neurons": 5})
+    graph = build_graph(FAMILIES["binary-net"], {"inputs": 9, "neurons": 5})
     assert macs_of(graph, 1, 1, batch=6) == tally
     assert ops_of(graph)["binary-fc1"].stored == 45
     assert ops_of(graph)["binary-fc1-sign"].stored == 5

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from model_zoo.families import build
+from model_zoo.families import FAMILIES, build_graph
 from model_zoo.ops import Graph, Op
 from model_zoo.schema import WorkloadError
 
@@ -30,7 +30,7 @@ MAMBA = {"ssm_heads": 8, "ssm_dim": 24, "ssm_state": 16, "ssm_groups": 2}
 
 
 def decoder(**more: Any) -> Graph:
-    return build("transformer-decoder", PLAIN | more)
+    return build_graph(FAMILIES["transformer-decoder"], PLAIN | more)
 
 
 def ops_of(graph: Graph, phase: int = 0) -> dict[str, Op]:

@@ -60,7 +60,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def zoo(tmp_path_factory: pytest.TempPathFactory) -> Zoo:
     """Of files that nobody changes: they are read once, by a process of its own."""
-    return Zoo().with_guest(filled(tmp_path_factory.mktemp("catalog") / "workloads"))
+    return Zoo(guests=(filled(tmp_path_factory.mktemp("catalog") / "workloads"),))
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_a_token_of_somebody_elses_network_says_so(zoo: Zoo) -> None:
 
 def test_a_yaml_of_the_users_is_read_by_the_same_schema(folder: Path) -> None:
     (folder / "example-gpt.yaml").write_text(TEMPLATE)
-    zoo = Zoo().with_guest(folder)
+    zoo = Zoo(guests=(folder,))
     assert zoo.problems == ()
     assert zoo.graph("example-gpt").parameters == pytest.approx(354.8e6, rel=1e-3)
     assert zoo.graph("example-gpt", {"layers": 12}).parameters < 300e6
@@ -163,7 +163,7 @@ BAD = {
 def test_a_bad_file_is_one_sentence_and_the_rest_lives(folder: Path) -> None:
     for name, (data, _) in BAD.items():
         (folder / name).write_bytes(data)
-    zoo = Zoo().with_guest(folder)
+    zoo = Zoo(guests=(folder,))
     said = {name: [p for p in zoo.problems if p.startswith(f"{name.replace(chr(10), '?')}: ")] for name in BAD}
     assert len(zoo.problems) == len(BAD)
     for name, (_, reason) in BAD.items():
@@ -178,32 +178,32 @@ def test_a_bad_file_is_one_sentence_and_the_rest_lives(folder: Path) -> None:
 def test_a_folder_by_that_name_and_a_file_that_is_away_are_sentences(folder: Path) -> None:
     (folder / "room.onnx").mkdir()
     (folder / "away.onnx").symlink_to(folder / "nowhere")
-    problems = Zoo().with_guest(folder).problems
+    problems = Zoo(guests=(folder,)).problems
     assert [p.split(":", maxsplit=1)[0] for p in problems] == ["away.onnx", "room.onnx"]
     assert all("not a file" in p for p in problems)
 
 
 def test_a_missing_onnx_package_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
-    zoo = Zoo().with_guest(folder)
+    zoo = Zoo(guests=(folder,))
     assert len(zoo.problems) == 2
     assert all("pip install onnx" in problem for problem in zoo.problems)
     assert zoo.ids() == Zoo().ids()
 
 
 def test_the_digest_holds_the_users_files(folder: Path) -> None:
-    plain, before = Zoo().digest, Zoo().with_guest(folder).digest
+    plain, before = Zoo().digest, Zoo(guests=(folder,)).digest
     assert plain != before
-    assert Zoo().with_guest(folder).digest == before
+    assert Zoo(guests=(folder,)).digest == before
     (folder / "my-net.onnx").write_bytes(sequence())
-    assert Zoo().with_guest(folder).digest not in (plain, before)
+    assert Zoo(guests=(folder,)).digest not in (plain, before)
     (folder / "my-net.onnx").unlink()
     (folder / "my-seq.onnx").unlink()
-    assert Zoo().with_guest(folder).digest == plain
+    assert Zoo(guests=(folder,)).digest == plain
 
 
 def test_a_file_that_leaves_after_it_was_read_is_missed_by_nobody(folder: Path) -> None:
-    zoo = Zoo().with_guest(folder)
+    zoo = Zoo(guests=(folder,))
     assert "my-net" in zoo.ids()
     (folder / "my-net.onnx").unlink()
     assert evaluate(default_scenario("fb-node", "my-net", zoo=zoo), zoo=zoo).latency_s > 0

@@ -130,6 +130,6 @@ def test_a_processor_that_names_its_instruction_set_is_left_out_in_one_sentence(
     (tmp_path / "devices").mkdir()
     text = CATALOG.path("devices", "raspberry-pi-4").read_text().replace("id: raspberry-pi-4", "id: my-pi")
     (tmp_path / "devices" / "my-pi.yaml").write_text(text.replace("\ncpu:\n", "\ncpu:\n  isa: arm\n"))
-    (problem,) = Catalog().with_guest(tmp_path).problems
+    (problem,) = Catalog(guests=(tmp_path,)).problems
     assert problem.startswith("my-pi.yaml: cpu.isa: unknown key; allowed here are cores, ")
     assert problem.endswith(" (left out of the catalog)")

@@ -74,7 +74,7 @@ def test_a_system_of_missing_parts_is_left_out(tmp_path: Path, change: dict, sai
     """A missing device ended three pages for everybody, a missing host was listed, a missing NIC passed in silence."""
     put(tmp_path, "systems", "mine", SYSTEM | change)
     put(tmp_path, "systems", "good", SYSTEM | {"id": "good"})
-    catalog = Catalog().with_guest(tmp_path)
+    catalog = Catalog(guests=(tmp_path,))
     assert set(catalog.ids("systems")) == {*Catalog().ids("systems"), "good"}
     (problem,) = catalog.problems
     assert problem.startswith(f"mine.yaml: {said}")
@@ -85,7 +85,7 @@ def test_what_names_something_left_out_goes_with_it(tmp_path: Path) -> None:
     device = yaml.safe_load((ROOT / "hardware_specs" / "TEMPLATE.yaml").read_text())
     put(tmp_path, "devices", device["id"], device | {"host_link": "nope"})
     put(tmp_path, "systems", "mine", SYSTEM | {"devices": [{"device": device["id"], "count": 1}]})
-    catalog = Catalog().with_guest(tmp_path)
+    catalog = Catalog(guests=(tmp_path,))
     assert catalog.ids("systems") == Catalog().ids("systems")
     assert catalog.ids("devices") == Catalog().ids("devices")
     assert [problem.split(" is ")[0] for problem in catalog.problems] == [
@@ -111,8 +111,8 @@ def test_an_integer_of_many_digits(tmp_path: Path, digits: str) -> None:
     put(tmp_path, "devices", id, text.replace("schema_version: 1", f"schema_version: {LONG[digits]}"))
     put(tmp_path, "workloads", "mine", f"schema_version: {LONG[digits]}\nid: mine\n")
     begun = time.thread_time()
-    (problem,) = Catalog().with_guest(tmp_path).problems
-    (other,) = Zoo().with_guest(tmp_path / "workloads").problems
+    (problem,) = Catalog(guests=(tmp_path,)).problems
+    (other,) = Zoo(guests=(tmp_path / "workloads",)).problems
     assert time.thread_time() - begun < 2.0
     assert problem.startswith(f"{id}.yaml: not readable as YAML (")
     assert other.startswith("mine.yaml: not readable as YAML (")
@@ -128,7 +128,7 @@ def test_a_file_s_name_reaches_no_terminal(tmp_path: Path) -> None:
     for section in ("devices", "workloads"):
         (tmp_path / section).mkdir()
         (tmp_path / section / name).write_text("a: 1")
-    for problem in (*Catalog().with_guest(tmp_path).problems, *Zoo().with_guest(tmp_path / "workloads").problems):
+    for problem in (*Catalog(guests=(tmp_path,)).problems, *Zoo(guests=(tmp_path / "workloads",)).problems):
         assert problem.startswith("?[2Jx?.yaml: ")
         assert problem.isprintable()
 

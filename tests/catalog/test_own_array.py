@@ -164,7 +164,7 @@ def test_a_catalog_and_a_zoo_of_ones_own_are_swept_as_they_are_evaluated(tmp_pat
     catalog = _catalog(tmp_path)
     (tmp_path / "workloads").mkdir()
     (tmp_path / "workloads" / "my-net.onnx").write_bytes(conv())
-    zoo = Zoo().with_guest(tmp_path / "workloads")
+    zoo = Zoo(guests=(tmp_path / "workloads",))
     given = {
         "scenario": {"system": "my-array", "workload": "my-net"},
         "axes": {"system": ["my-array", "a100-sxm-80gb"], "batch": [1, 2, 4]},

@@ -88,11 +88,6 @@ def _strange(keys: Keys) -> list[str]:
     return [f"Key '{name}' is not understood and left out." for name in names[:12]]
 
 
-def _number(value: Any, key: str) -> Number:
-    result = tuple(value) if isinstance(value, list) else value
-    return Number(value=result, source="config", where=key[:200])
-
-
 def _workload(fields: Fields, id: str, kind: str, file: str, precision: str, notes: list[str]) -> Workload:
     params = {name: value for name, (value, _) in fields.items()}
     try:
@@ -102,7 +97,7 @@ def _workload(fields: Fields, id: str, kind: str, file: str, precision: str, not
         for name, (_, key) in fields.items():
             sentence = sentence.replace(f"parameter {name!r}", f"key {key!r}")
         raise WorkloadError(sentence) from None
-    size = graph.parameters
+    size, items = graph.parameters, fields.items()
     amount = f"{size / 1e9:.4g} B" if size >= 1e9 else f"{size / 1e6:.4g} M"
     try:
         return Workload(
@@ -113,7 +108,7 @@ def _workload(fields: Fields, id: str, kind: str, file: str, precision: str, not
             precision=precision,
             summary=f"Read from {file}: architecture {kind}, {amount} parameters.",
             sources={"config": Source(title=file, note="a configuration of the user's own")},
-            params={name: _number(value, key) for name, (value, key) in fields.items()},
+            params={name: Number(value=value, source="config", where=key[:200]) for name, (value, key) in items},
             request=Request(inputs=512, outputs=128),
             notes=tuple(note[:1200] for note in notes),
         )

@@ -81,7 +81,7 @@ class Survey:
 
     def elements(self, name: str) -> Dim:
         """Elements of a tensor as a count."""
-        return self.fit(self.measure(name, prod), f"tensor {quote(name)}")
+        return self.spread([self.measure(name, prod)], f"tensor {quote(name)}")[0]
 
     def powers(self, measures: tuple[float, ...], label: str) -> tuple[int, int]:
         """With which power of the batch and of the length a figure grows."""
@@ -92,10 +92,6 @@ class Survey:
         if self.grows:
             length = _power(measures[0], tail.pop(0), label, self.file.length or "past", LENGTH, 2)
         return batch, length
-
-    def fit(self, measures: tuple[float, ...], label: str) -> Dim:
-        """The count that has these values at the points; a fixed batch is taken out and made a factor."""
-        return self.spread([measures], label)[0]
 
     def spread(self, factors: Sequence[tuple[float, ...]], label: str) -> list[Dim]:
         """Counts whose product is linear in batch, length and context; a fixed batch is a factor of the first."""

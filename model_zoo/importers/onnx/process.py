@@ -34,12 +34,14 @@ def read_onnx_workload(path: Path) -> tuple[Workload, Graph]:
         ) from None
     with path.open("rb") as file:
         graph = read_onnx(file.read(MAX_BYTES + 1))
+    count = len(graph.ops)
+    operators = "1 operator" if count == 1 else f"{count:,} operators"
     workload = Workload(
         schema_version=1,
         id=path.stem,
         name=path.stem,
         family="onnx",
-        summary=f"Read from {path.name}: {_summary(graph)}.",
+        summary=f"Read from {path.name}: {operators}, {graph.parameters:,.0f} parameters.",
         sources={},
         params={},
         request=Request(inputs=128, outputs=128) if graph.causal else Request(),
@@ -53,12 +55,6 @@ def _family_of(graph: Graph) -> NetworkFamily:
     label = "Length" if any(isinstance(count, Dim) and (count.s or count.c) for count in counts) else None
     words = ("Input tokens", "Output tokens") if graph.causal else (label, None)
     return NetworkFamily("onnx", lambda _: graph, (), {}, {}, input_label=words[0], output_label=words[1])
-
-
-def _summary(graph: Graph) -> str:
-    ops = sum(len(phase.ops) for phase in graph.phases)
-    operators = "1 operator" if ops == 1 else f"{ops:,} operators"
-    return f"{operators}, {graph.parameters:,.0f} parameters"
 
 
 SECONDS = 60.0  # for one file; the largest allowed take some ten

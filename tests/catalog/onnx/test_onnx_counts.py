@@ -5,7 +5,7 @@ import pytest
 from onnx import TensorProto, helper
 from onnxruntime import InferenceSession
 
-from model_zoo import build
+from model_zoo.families import FAMILIES, build_graph
 from model_zoo.importers.onnx.model import read_onnx
 from tests.catalog.onnx_files import FLOAT, INT64, f32, i64, model, node
 from tests.each import each
@@ -86,7 +86,7 @@ def test_recurrent_layers_equal_the_builder(kind, gates, cell, directions):
         [("y", FLOAT, None)],
         weights,
     )
-    built = build("rnn", {"cell": cell, "input": width, "hidden": hidden, "directions": directions})
+    built = build_graph(FAMILIES["rnn"], {"cell": cell, "input": width, "hidden": hidden, "directions": directions})
     read = read_onnx(data)
     assert read.parameters == built.parameters == sum(w.size for w in weights.values())
     for here, there in zip(read.phases[0].ops, built.phases[0].ops, strict=True):

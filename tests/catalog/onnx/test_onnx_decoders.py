@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model_zoo.families import build
+from model_zoo.families import FAMILIES, build_graph
 from model_zoo.importers.onnx.model import read_onnx
 from model_zoo.ops import Graph, Op, Phase
 from model_zoo.schema import WorkloadError
@@ -160,8 +160,8 @@ def multiplied(phase: Phase, at: tuple[float, float, float]) -> float:
 def test_a_decoder_with_a_cache_fills_it_and_then_steps(shared: int) -> None:
     """The counts of the family's own decoder, pass by pass."""
     read = read_onnx(decoder(shared=shared))
-    built = build(
-        "transformer-decoder",
+    built = build_graph(
+        FAMILIES["transformer-decoder"],
         {
             "hidden": MODEL,
             "layers": LAYERS,

@@ -3,7 +3,8 @@
 import pytest
 from onnx import checker, load_model_from_string
 
-from model_zoo import WorkloadError, build
+from model_zoo import FAMILIES, WorkloadError
+from model_zoo.families import build_graph
 from model_zoo.families.images import Net
 from model_zoo.importers.onnx.model import read_onnx
 from tests.catalog.onnx_files import FLOAT, INT64, f32, i64, model, node
@@ -91,7 +92,7 @@ def attention(hidden: int, heads: int, tokens: int | str) -> bytes:
 def test_attention_counts_equal_the_encoder(tokens):
     graph = read_onnx(attention(8, 2, tokens))
     read = {op.name: op for op in graph.phases[0].ops}
-    encoder = build("transformer-encoder", {"hidden": 8, "layers": 1, "heads": 2, "vocab": 20})
+    encoder = build_graph(FAMILIES["transformer-encoder"], {"hidden": 8, "layers": 1, "heads": 2, "vocab": 20})
     built = {op.name: op for op in encoder.phases[0].ops}
     for here, there in (
         ("q", "query"),

@@ -102,7 +102,7 @@ def test_too_few_rows_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_a_fitted_part_is_a_device_of_the_users_catalog(turned, capsys: pytest.CaptureFixture[str], monkeypatch):
     path, entry = turned
     monkeypatch.setenv("INFERSCAPE_CATALOG", str(mine := path.parent / "mine"))
-    catalog = Catalog().with_guest(mine)
+    catalog = Catalog(guests=(mine,))
     assert catalog.problems == ()
     device = catalog.device("xeon-8280l-calibrated")
     assert {m["name"] for m in entry["moved"]} <= device.model.keys()
@@ -125,12 +125,12 @@ def test_a_fitted_part_of_the_longest_id_can_be_read_back(turned, tmp_path: Path
     text = default_catalog().path("devices", "xeon-8280l").read_text()
     (tmp_path / "mine" / "devices").mkdir(parents=True)
     (tmp_path / "mine" / "devices" / f"{id}.yaml").write_text(text.replace("id: xeon-8280l", f"id: {id}"))
-    catalog = Catalog().with_guest(tmp_path / "mine")
+    catalog = Catalog(guests=(tmp_path / "mine",))
     moved = tuple(FittedConstant(**constant) for constant in entry["moved"])
     figures = (entry[name] for name in ("error_before", "error_after", "error_left_out"))
     part = FittedPart(catalog.device(id), id, entry["rows"], moved, *figures, gain=1.0, doubt=0.0)
     called, files = write_fit(part, "rows", catalog, tmp_path / "mine", force=False)
     assert [file.stem for file in files] == [called], "a part by itself is its own system"
-    again = Catalog().with_guest(tmp_path / "mine")
+    again = Catalog(guests=(tmp_path / "mine",))
     assert again.problems == ()
     assert again.system(called).devices[0].device == called

@@ -64,7 +64,7 @@ def device():
 @pytest.fixture
 def catalog(device, tmp_path):
     write_spec(device, tmp_path)
-    return Catalog().with_guest(tmp_path)
+    return Catalog(guests=(tmp_path,))
 
 
 def test_every_figure_is_measured_or_says_why_not(device):
@@ -136,7 +136,7 @@ def test_the_default_catalog_has_the_users_folder(device, tmp_path, monkeypatch)
 def test_a_broken_user_file_is_one_sentence_and_the_rest_lives(name, text, sentence, device, tmp_path):
     write_spec(device, tmp_path)
     (tmp_path / "devices" / name).write_text(text)
-    catalog = Catalog().with_guest(tmp_path)
+    catalog = Catalog(guests=(tmp_path,))
     assert len(catalog.problems) == 1
     assert catalog.problems[0].startswith(sentence)
     assert "\n" not in catalog.problems[0]
@@ -174,7 +174,7 @@ def test_a_probe_of_memory_leaves_the_caches_and_takes_no_more_than_it_needs(meg
 def test_calibrate_writes_this_host(tmp_path, capsys):
     assert main(["calibrate", "--out", str(tmp_path), "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
-    device = Catalog().with_guest(tmp_path).device(HOST)
+    device = Catalog(guests=(tmp_path,)).device(HOST)
     assert data["spec"]["peak"]["fp32"]["value"] == device.peak["fp32"].value
 
 

@@ -221,7 +221,7 @@ def zoo(tmp_path_factory):
     for cell in CELLS:
         own = text.replace("id: deepbench-gru-1024", f"id: one-{cell}").replace("value: gru,", f"value: {cell},")
         (folder / f"one-{cell}.yaml").write_text(own)
-    result = Zoo().with_guest(folder)
+    result = Zoo(guests=(folder,))
     assert not result.problems
     return result
 

@@ -146,7 +146,7 @@ def predict(device: Device, workload: str, batch: int, threads: int, zoo: Zoo | 
     """
     with tempfile.TemporaryDirectory() as folder:
         write_spec(device, Path(folder))
-        catalog = Catalog().with_guest(Path(folder))
+        catalog = Catalog(guests=(Path(folder),))
         scenario = default_scenario(HOST, workload, catalog, zoo)
         return evaluate(scenario.with_(precision="fp32", batch=batch, tile=(threads,), streams=1), catalog, zoo)
 

@@ -176,7 +176,7 @@ def test_eight_bits_halve_what_a_card_holds_and_need_a_core_that_has_them(tmp_pa
     (tmp_path / "devices").mkdir()
     plain = text.replace("  formats: [fp16, w8a16, int8]\n", "").replace("id: alveo-u280-dfx", "id: plain-core")
     (tmp_path / "devices" / "plain-core.yaml").write_text(plain)
-    catalog = Catalog().with_guest(tmp_path)
+    catalog = Catalog(guests=(tmp_path,))
     lone = default_scenario("plain-core", "gpt2-345m", catalog)
     assert evaluate(lone, catalog).fits
     with pytest.raises(ScenarioError, match=r"^precision is 'int8': DFX core on Alveo U280 runs fp16, as no unit"):

@@ -33,7 +33,7 @@ def test_cells_of_onnx_files_are_priced_by_their_own_programs(tmp_path, hidden):
         cell = node(kind, ["x", "w", "r"], ["y"], name="cell", hidden_size=hidden, **more)
         data = model([cell], [("x", FLOAT, [100, 1, hidden])], [("y", FLOAT, None)], weights)
         (tmp_path / f"{name}.onnx").write_bytes(data)
-    zoo, base, took = Zoo().with_guest(tmp_path), default_scenario(SYSTEM, "deepbench-gru-1024"), {}
+    zoo, base, took = Zoo(guests=(tmp_path,)), default_scenario(SYSTEM, "deepbench-gru-1024"), {}
     for name in cells:
         report = evaluate(base.with_(workload=name, devices=1, scheme="single", inputs=1), zoo=zoo)
         work = 2.0 * zoo.graph(name).parameters * 100
