@@ -77,8 +77,7 @@ def _references(spec: Any) -> Iterator[tuple[str, str, str]]:
 
 def _links(device: Device) -> dict[str, str]:
     """Ids of the links that a device names, by field."""
-    ids = {"host_link": device.host_link, "network_link": device.network_link}
-    return {field: id for field, id in ids.items() if id}
+    return {field: id for field in _ROLES if (id := getattr(device, field))}
 
 
 def _alone(device: Device) -> System:

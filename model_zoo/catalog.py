@@ -97,7 +97,8 @@ class Zoo:
                 try:
                     if path.stem in self._root_paths or path.stem in result:
                         raise WorkloadError(f"{path.name}: id {path.stem!r} is already taken")
-                    result[path.stem] = _guest(path, apart)
+                    result[path.stem] = guest = _guest(path, apart)
+                    self._read[path.stem] = guest.workload
                 except WorkloadError as error:
                     problems.append(f"{error} (left out of the zoo)")
         apart.stop()
@@ -125,8 +126,6 @@ class Zoo:
             raise WorkloadError(
                 f"workload {id[:80]!r} is not in the catalog{hint(id, self._paths, LISTED.format('workloads'))}"
             )
-        if id in self._scan[0]:
-            return self._scan[0][id].workload
         if id not in self._read:
             self._read[id] = read_workload(self._paths[id])
         return self._read[id]

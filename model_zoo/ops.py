@@ -284,13 +284,10 @@ class Graph:
     @property
     def parameters(self) -> float:
         """Parameters stored, each counted once. [-]"""
-        return sum(op.stored * op.layers for op in self._distinct())
-
-    def _distinct(self) -> list[Op]:
-        names: dict[str, Op] = {}
+        firsts: dict[str, Op] = {}
         for op in self.ops:
-            names.setdefault(op.name, op)
-        return list(names.values())
+            firsts.setdefault(op.name, op)
+        return sum(op.stored * op.layers for op in firsts.values())
 
     def macs(self, batch: float = 1, inputs: float = 1, outputs: float = 1) -> float:
         """Multiply-adds of the contractions of one request: what papers print as MACs or half of the FLOPs. [-]"""

@@ -93,10 +93,8 @@ def data_parallel(bound: Bound, ways: int = 1) -> Plan | None:
         hops = _over_switch(bound, parts, host, card, ways)
     else:
         hops = _direct(bound, parts, host)
-    nets = sum(where == "device" for where, _ in parts)
-    knobs = bound.family.knobs(bound.device, bound.graph, s)
-    tiles = [(v,) for v in knobs[0].values] if nets > 1 and len(knobs) == 1 and not s.tile else []
-    return with_tiles(Plan(tuple(stages), hops, 1, (cards,), pipelined, _notes(bound), shared=True), tiles)
+    plan = Plan(tuple(stages), hops, 1, (cards,), pipelined, _notes(bound), shared=True)
+    return with_tiles(bound, plan) if sum(where == "device" for where, _ in parts) > 1 else plan
 
 
 def _notes(bound: Bound) -> tuple[str, ...]:

@@ -129,8 +129,7 @@ def shard_tables(bound: Bound) -> Plan:
             # every card's share of its output to all others, over links that work at once
             share = op.writes.at(s.batch) * op.layers * activation_bytes(s.precision) / s.devices
             hops += (Hop(f"gather {op.name}", card, share, s.devices - 1.0, after=stages_before),)
-    knobs = bound.family.knobs(bound.device, bound.graph, s)
-    apart = sum(stage.device is bound.device for stage in stages) > 1 and not turns
-    tiles = [(v,) for v in knobs[0].values] if apart and len(knobs) == 1 and not s.tile else []
     notes = split.notes if split else ()
-    return with_tiles(Plan(stages, hops, 1, (s.devices,), on.get("in-flight", True), notes, shared=True), tiles)
+    plan = Plan(stages, hops, 1, (s.devices,), on.get("in-flight", True), notes, shared=True)
+    apart = sum(stage.device is bound.device for stage in stages) > 1 and not turns
+    return with_tiles(bound, plan) if apart else plan

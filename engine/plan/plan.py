@@ -1,6 +1,5 @@
 """Plan: how a workload lies on a system, as stages on devices and messages on wires."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -116,10 +115,13 @@ class Plan:
         return self.replicas * places * min(stage.copies for stage in self.stages)
 
 
-def with_tiles(plan: Plan, tiles: Iterable[tuple[int, ...]]) -> Plan:
-    """A plan that leaves the knobs of its stages' devices open, where there are several settings."""
-    options = (replace(plan, stages=tuple(replace(stage, tile=tile) for stage in plan.stages)) for tile in tiles)
-    return replace(plan, options=tuple(options))
+def with_tiles(bound: Bound, plan: Plan) -> Plan:
+    """A plan that leaves the one knob of its stages' devices open, unless the scenario sets it."""
+    knobs = bound.family.knobs(bound.device, bound.graph, bound.scenario)
+    if len(knobs) != 1 or bound.scenario.tile:
+        return plan
+    tiled = (tuple(replace(stage, tile=(value,)) for stage in plan.stages) for value in knobs[0].values)
+    return replace(plan, options=tuple(replace(plan, stages=stages) for stages in tiled))
 
 
 @lru_cache(maxsize=512)

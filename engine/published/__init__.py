@@ -47,20 +47,19 @@ def claims() -> tuple[dict[str, Any], ...]:
 
 
 @cache
-def predictions() -> tuple[dict[str, Prediction], dict[str, str]]:
-    """Predictions and reasons of all documents, by claim id."""
+def predictions() -> dict[str, Prediction]:
+    """Predictions of all documents, by claim id; a claim without one has a `reason`."""
     values: dict[str, Callable[..., Any]] = {}
     scenarios: dict[str, Callable[..., Any]] = {}
     for name in MODULES:
         module = import_module(f"engine.published.{name}")
         values |= module.VALUES
         scenarios |= getattr(module, "SCENARIOS", {})
-    result = {
+    return {
         claim["id"]: prediction_of(claim["prediction"], values.get(claim["id"]), scenarios.get(claim["id"]))
         for claim in claims()
         if "prediction" in claim
     }
-    return result, {claim["id"]: claim["reason"] for claim in claims() if "reason" in claim}
 
 
 def judge(value: Any, tolerance: Any, prediction: Any) -> tuple[float | None, bool]:
@@ -116,10 +115,9 @@ def fit_claims() -> frozenset[str]:
     """Claims that are calibration: a constant names them and moves them, a rule was read off them, or they are derived
     from nothing but such claims.
     """
-    by_id, _ = predictions()
     result = {id for rule in rules() for id in rule.claims}
     result |= {id for constant in moves()["constants"].values() for id in constant["claims"] if id in constant["moves"]}
-    sources = {id: p.of for id, p in by_id.items() if p.of}
+    sources = {id: p.of for id, p in predictions().items() if p.of}
     while extra := {id for id, of in sources.items() if id not in result and result.issuperset(of)}:
         result |= extra
     return frozenset(result)
@@ -130,12 +128,12 @@ def validate() -> list[dict[str, Any]]:
 
     A timing prediction is within only if it also lies closer to the published figure than to its naive alternative.
     """
-    by_id, reasons = predictions()
+    by_id = predictions()
     rows = []
     for claim in claims():
         id = claim["id"]
         row = dict.fromkeys(_COLUMNS) | {name: claim[name] for name in _COLUMNS if name in claim}
-        row |= {"published": claim["value"], "reason": reasons.get(id), "note": claim.get("note", ""), "of": []}
+        row |= {"published": claim["value"], "note": claim.get("note", ""), "of": []}
         row["role"] = "calibration" if id in fit_claims() else "validation"
         if id in by_id:
             prediction = by_id[id]

@@ -11,7 +11,6 @@ from typing import Any
 
 import yaml
 
-from engine.devices import family
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, encode, make
@@ -51,7 +50,7 @@ def compare() -> list[dict[str, Any]]:
             {
                 "id": result["id"],
                 "role": "elsewhere",
-                "family": family(default_catalog().device(device).kind).kind,
+                "family": default_catalog().device(device).kind,
                 "network": default_zoo().workload(scenario.workload).family,
                 "metric": metric,
                 "published": measurement,

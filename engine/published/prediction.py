@@ -66,27 +66,20 @@ def prediction_of(
         below = entry.get("over", ())
         above = [{"figure": entry["figure"]}] if "figure" in entry else entry.get("product", ())
         of = [number for number in (*above, *below) if isinstance(number, str)]
-        value = partial(_ratio, above, below, maker, entry.get("less", 0.0), entry.get("scale", 1.0), of)
+        value = partial(_ratio, entry, maker, (above, below), of)
     naive = (entry["naive"]["name"], entry["naive"]["value"]) if "naive" in entry else None
     return Prediction(value, maker, entry.get("family"), entry.get("note", ""), tuple(of), naive)
 
 
 def _ratio(
-    above: Sequence[Any],
-    below: Sequence[Any],
-    maker: Callable[[], Scenario] | None,
-    offset: float,
-    scale: float,
-    of: Sequence[str],
-    *predictions: Any,
+    entry: Mapping[str, Any], maker: Any, sides: Sequence[Sequence[Any]], of: Sequence[str], *of_claims: Any
 ) -> float:
     """A product of numbers over others, with the predictions of the claims among them."""
-    values = dict(zip(of, predictions, strict=True))
+    values = dict(zip(of, of_claims, strict=True))
     top, bottom = (
-        prod(values[item] if isinstance(item, str) else _number(maker, **item) for item in numbers)
-        for numbers in (above, below)
+        prod(values[item] if isinstance(item, str) else _number(maker, **item) for item in side) for side in sides
     )
-    return scale * (top / bottom - offset)
+    return entry.get("scale", 1.0) * (top / bottom - entry.get("less", 0.0))
 
 
 def _number(maker: Any, **of: Any) -> float:

@@ -63,8 +63,10 @@ def linear(
 
 def matmul(name: str, g: Dim, m: Dim, n: Dim, k: Dim, *, reads: Dim, shard: Shard = "g", **fields: Any) -> Op:
     """G products of (m x k) by (k x n), both sides computed: `reads` covers those that aren't kept state."""
-    product = {"g": g, "m": m, "n": n, "k": k, "flops": g * m * n * k * 2.0}
-    return Op(name, "MatMul", **product, reads=reads, writes=g * m * n, shard=shard, **fields)
+    writes = g * m * n
+    return Op(
+        name, "MatMul", g=g, m=m, n=n, k=k, flops=writes * k * 2.0, reads=reads, writes=writes, shard=shard, **fields
+    )
 
 
 def elementwise(

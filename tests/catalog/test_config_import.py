@@ -37,6 +37,7 @@ CARDS: dict[str, tuple[float, float | None, int]] = {
     "mistral-7b": (7.24, None, 131_072),
     "mixtral-8x7b": (46.7, 12.9, 131_072),
     "mixtral-8x22b": (141.0, 39.0, 229_376),
+    "qwen-7b": (7.72, None, 524_288),
     "qwen2.5-72b": (72.7, None, 327_680),
     "qwen2-57b-a14b": (57.4, 14.0, 57_344),
     "qwen3-32b": (32.8, None, 262_144),

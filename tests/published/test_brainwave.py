@@ -32,7 +32,7 @@ def test_what_was_fitted_is_calibration():
 
 
 def test_headline_within_five_percent():
-    assert predictions()[0]["BW-001"].value() == pytest.approx(39.5, rel=0.05)
+    assert predictions()["BW-001"].value() == pytest.approx(39.5, rel=0.05)
 
 
 @pytest.mark.parametrize(("cell", "hidden", "steps"), sorted(RECALLED))

@@ -69,7 +69,7 @@ def test_constants_that_name_claims_are_those_whose_dependence_is_kept():
     assert {name: list(claims) for name, (claims, _) in constants().items()} == {
         name: one["claims"] for name, one in kept.items()
     }
-    assert moves()["predictions"].keys() == predictions()[0].keys()
+    assert moves()["predictions"].keys() == predictions().keys()
 
 
 @pytest.mark.parametrize(
@@ -79,12 +79,12 @@ def test_dependence_is_what_changing_a_constant_finds(name):
     claims, how = constants()[name]
     kept = moves()["constants"][name]["moves"]
     some = sorted({*claims, "WD-012", "5G-020", "5G-058", *list(kept)[:3]})
-    before = [value_of(predictions()[0], id) for id in some]
-    found = moved(predictions()[0], some, how)
+    before = [value_of(predictions(), id) for id in some]
+    found = moved(predictions(), some, how)
     assert {id: min(change, 1e6) for id, change in found.items() if change > 0.01} == pytest.approx(
         {id: change for id, change in kept.items() if id in some}, rel=1e-3
     )
-    assert [value_of(predictions()[0], id) for id in some] == before  # everything is put back
+    assert [value_of(predictions(), id) for id in some] == before  # everything is put back
 
 
 def test_no_independent_prediction_is_a_multiple_of_another(rows):
@@ -93,11 +93,11 @@ def test_no_independent_prediction_is_a_multiple_of_another(rows):
     So were DFX-008 and -057, -048 and -050, -049 and the fitted -051, 5G-022 and the fitted -021.
     """
     mine = [id for id, row in rows.items() if row["kind"] == "timing" and isinstance(row["predicted"], float)]
-    base = np.array([value_of(predictions()[0], id) for id in mine])
+    base = np.array([value_of(predictions(), id) for id in mine])
     response = []
     for change, seed in itertools.product((_times, _model), "ab"):
         with change(seed, 1.2):
-            response.append(np.log(np.maximum([value_of(predictions()[0], id) for id in mine], 1e-300) / base))
+            response.append(np.log(np.maximum([value_of(predictions(), id) for id in mine], 1e-300) / base))
     moves = np.array(response).T
     moves /= np.maximum(np.linalg.norm(moves, axis=1), 1e-9)[:, None]
     pairs = zip(*np.where(np.triu(np.abs(moves @ moves.T) > 1 - 1e-8, 1)), strict=True)

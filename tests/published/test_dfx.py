@@ -40,7 +40,7 @@ def test_the_cores_constants_name_the_four_rates_they_were_chosen_in_view_of_and
     assert {id for id in fit_claims() if id.startswith("DFX-")} == {"DFX-006", "DFX-049", "DFX-051"} | rates | derived
     for claim in claims():
         if claim["id"] in rates | {"DFX-005"}:
-            assert predictions()[0][claim["id"]].value() == pytest.approx(claim["value"], rel=0.06)
+            assert predictions()[claim["id"]].value() == pytest.approx(claim["value"], rel=0.06)
 
 
 def test_a_small_part_of_a_request_is_fitted_and_a_lone_card_has_no_such_part():
@@ -67,11 +67,11 @@ def test_the_gpu_baseline_rests_on_one_point_and_meets_four_others():
     """Kernels counted in one layer and the speed-up of 345M give what 1.5B takes on four GPUs, and the norms' share."""
     ours, printed = rate("dfx", "345m", 1), 93.10
     # the GPU was fitted over a DFX that meets its printed rate; ours is 2.9% off, so the ratio is taken to it
-    assert predictions()[0]["DFX-006"].value() * printed / ours == pytest.approx(3.20, rel=0.005)
-    assert value_of(predictions()[0], "DFX-008") == pytest.approx(75.45, rel=0.04)
+    assert predictions()["DFX-006"].value() * printed / ours == pytest.approx(3.20, rel=0.005)
+    assert value_of(predictions(), "DFX-008") == pytest.approx(75.45, rel=0.04)
     assert rate("v100", "1.5b", 4) == pytest.approx(13.01, rel=0.02)
-    assert predictions()[0]["DFX-010"].value() == pytest.approx(0.228, rel=0.15)
-    assert predictions()[0]["DFX-044"].value() == 4
+    assert predictions()["DFX-010"].value() == pytest.approx(0.228, rel=0.15)
+    assert predictions()["DFX-044"].value() == 4
 
 
 def test_three_tiles_tie_over_attention_and_the_published_one_takes_the_fewest_slices():

@@ -20,7 +20,7 @@ TOP = {
     [("FB-006", (180, 270)), ("FB-007", (24, 36)), ("FB-008", 96), ("FB-009", 91), ("FB-065", 160)],
 )
 def test_the_node_is_exact(id, exactly):
-    assert predictions()[0][id].value() == pytest.approx(exactly, rel=1e-12)
+    assert predictions()[id].value() == pytest.approx(exactly, rel=1e-12)
 
 
 @pytest.mark.parametrize("workload", sorted(TOP))

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dependence", action="store_true", help="change everything and see what moves")
     if parser.parse_args(arguments).dependence:
-        DEPENDENCE.write_text(json.dumps(dependence(predictions()[0]), indent=1) + "\n")
+        DEPENDENCE.write_text(json.dumps(dependence(predictions()), indent=1) + "\n")
         return
     rows, elsewhere = validate(), compare()
     error_bands.FILE.write_text(json.dumps(bands(residuals(rows, elsewhere)), indent=1) + "\n")

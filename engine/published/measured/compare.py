@@ -14,7 +14,7 @@ from engine.evaluate import evaluate
 from engine.published.headline import percentile
 from engine.published.measured import arrivals, cpu_tables, recommender
 from engine.published.measured.serving import BenchmarkRun, under_load
-from engine.published.measured.table import Figure, Header, figure_value, format_of, sorted_out, terms
+from engine.published.measured.table import Figure, Header, amount, format_of, sorted_out, terms
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError, decode, token_in
 from engine.scenario.overrides import apply, apply_all
@@ -76,8 +76,10 @@ def read_measured(path: Path, settings: Sequence[str] = (), catalog: Catalog | N
     result = []
     for at in range(len(table.lines)):
         cells = {name: values[at].strip() for name, values in table.columns.items()}
-        readings = {f.attribute: figure_value(f, cells[f.column], at + 1) for f in columns.figures}
-        figures = {name: value for name, value in readings.items() if value is not None}
+        try:
+            figures = {f.attribute: f.scale * amount(cells, f.column) for f in columns.figures if cells[f.column]}
+        except ScenarioError as error:
+            raise ScenarioError(f"row {at + 1}: {error}") from None
         try:
             if not figures:
                 raise ScenarioError("no figure was measured")

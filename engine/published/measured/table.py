@@ -27,7 +27,7 @@ _UNITS: dict[str, dict[str, float]] = {
     "energy_per_unit": {"j": 1.0, "mj": 1e-3, "uj": 1e-6},
 }
 _HEADS = ("params", "switches", "layers", "costs", "limits", *HARDWARE)  # of settings by path
-_LARGEST = 1e12  # of a figure, in its SI unit
+_LARGEST = 1e12  # of a number, in the unit of its column
 _SHOWN = 80  # characters of a value that a sentence repeats
 
 
@@ -135,19 +135,6 @@ def _unknown(column: str, alternatives: Sequence[str]) -> str:
         meant = " or ".join(f"{stem}_{unit}" for unit in _UNITS[stem])
         return f"column {brief(column)} gives no unit that is known: {meant} is allowed"
     return f"column {brief(column)} is unknown{hint(column, (*alternatives, *FIGURES, 'switches.fuse'))}"
-
-
-def figure_value(figure: Figure, text: str, row: int) -> float | None:
-    """A measured figure in SI; None where the row has none. ScenarioError for what can't be a measurement."""
-    if not text.strip():
-        return None
-    try:
-        value = float(text) * figure.scale
-    except ValueError:
-        value = float("nan")
-    if not 0.0 < value <= _LARGEST:
-        raise ScenarioError(f"row {row}: {figure.column} is {text[:_SHOWN]!r}; a number above 0 is allowed, or nothing")
-    return value
 
 
 def amount(cells: Mapping[str, str], column: str, usual: float | None = None) -> float:

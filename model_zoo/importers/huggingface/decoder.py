@@ -178,11 +178,8 @@ def _latent(reader: _Reader) -> None:
 def _biases(reader: _Reader) -> None:
     """Which products have a bias: the architecture's, or what the configuration says of attention and of the rest."""
     keys, kind = reader.keys, reader.kind
-    if reader.value("bias") in ("all", "feed-forward"):
+    if reader.value("bias") in ("all", "feed-forward", "qkv"):
         keys.raw(*NAMES["biases"])
-        return
-    if kind in ("qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl", "mimo", "glm", "qwen2_vl_text", "qwen2_5_vl_text"):
-        keys.raw("attention_bias", "qkv_bias")
         return
     biases = keys.raw(*NAMES["biases"])
     attention = bool(biases) if isinstance(biases, bool | int) else False
@@ -224,6 +221,8 @@ def _feed_forward(reader: _Reader, layers: int, preset: dict[str, Any]) -> None:
     experts, said_experts = (experts if experts > 1 else 0), experts_keys.last
     dense = 0 if kind in _BARE else keys.whole(*NAMES["ffn"], default=0, low=1, high=WIDEST)
     dense_key = keys.last
+    if kind == "qwen":  # the width of both sides of its gate together
+        dense //= 2
     if not experts:
         if not dense and config is not None:
             dense = config.whole("ffn_hidden_size", default=0, low=1, high=WIDEST)

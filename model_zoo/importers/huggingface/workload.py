@@ -121,12 +121,7 @@ def _workload(fields: Fields, id: str, kind: str, file: str, precision: str, not
 def to_yaml(workload: Workload) -> str:
     """The YAML of a workload, as a file of the zoo has it."""
     data: dict[str, Any] = workload.model_dump(mode="json", exclude_defaults=True)
-    data = {"schema_version": 1, **{key: value for key, value in data.items() if key != "schema_version"}}
-    head = {key: value for key, value in data.items() if key not in ("params", "request", "notes")}
-    lines = [yaml.safe_dump(head, sort_keys=False, allow_unicode=True, width=118).rstrip(), "params:"]
-    params: dict[str, Any] = data["params"]
-    for name, number in params.items():
-        flow = yaml.safe_dump(number, sort_keys=False, default_flow_style=True, allow_unicode=True, width=10**6)
-        lines.append(f"  {name}: {flow.strip()}")
-    tail = {key: data[key] for key in ("request", "notes") if key in data}
-    return "\n".join([*lines, yaml.safe_dump(tail, sort_keys=False, allow_unicode=True, width=118)])
+    notes = {"notes": data.pop("notes")} if "notes" in data else {}
+    layout: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "width": 118}
+    text = yaml.safe_dump(data, **layout, default_flow_style=None)
+    return text + (yaml.safe_dump(notes, **layout) if notes else "")

@@ -8,7 +8,6 @@ from typing import Any
 
 from model_zoo.schema import WorkloadError
 
-MISSING = "reading ONNX needs the package onnx, which is not installed: pip install onnx"
 MAX_BYTES = 256 * 1024 * 1024
 MAX_NODES = 20_000
 MAX_ELEMENTS = 2**48  # of one tensor
@@ -55,9 +54,7 @@ class File:
         return sizes | ({self.batch: batch} if isinstance(self.batch, str) else {})
 
     def passes(self) -> "tuple[File, ...]":
-        """The file as it fills its cache and as it adds a token to it; the file itself where it has none."""
-        if not self.past:
-            return (self,)
+        """The file as it fills its cache and as it adds a token to it."""
         open_axes = {a for axes in self.inputs.values() for a in axes if isinstance(a, str) and a != self.batch}
         behind = {a for name in self.past for a in self.inputs[name] if isinstance(a, str) and a != self.batch}
         first = {a: ((0, 0) if a in behind else (1, 0)) for a in open_axes}
@@ -96,11 +93,9 @@ def open_file(data: bytes) -> File:
 
 
 def _parse(data: bytes) -> Any:
-    try:
-        import onnx
-        from google.protobuf.message import DecodeError
-    except ImportError:
-        raise WorkloadError(MISSING) from None
+    import onnx
+    from google.protobuf.message import DecodeError
+
     if not isinstance(data, bytes | bytearray | memoryview):
         raise WorkloadError(f"an ONNX model is read from bytes, not from {type(data).__name__}")
     if len(data) > MAX_BYTES:

@@ -6,7 +6,6 @@ the process. Then that process is another one, and the file costs a sentence.
 
 from contextlib import suppress
 from dataclasses import fields
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from entries.worker import WorkerProcess
 from model_zoo.families.family import NetworkFamily
-from model_zoo.importers.onnx.file import MAX_BYTES, MISSING
+from model_zoo.importers.onnx.file import MAX_BYTES
 from model_zoo.importers.onnx.model import read_onnx
 from model_zoo.ops import Dim, Graph
 from model_zoo.schema import Id, Request, Workload, WorkloadError
@@ -70,8 +69,6 @@ class ImportProcess(WorkerProcess):
 
     def read(self, path: Path) -> tuple[Workload, NetworkFamily]:
         """Workload and family; WorkloadError as of `read_onnx_workload`, and where the file takes too much."""
-        if find_spec("onnx") is None:
-            raise WorkloadError(MISSING)
         try:
             workload, graph = self.call(_read, path, self.memory)
         except TimeoutError:

@@ -23,7 +23,7 @@ no-such-part,alexnet,fp32,1,80,
 BAD = {
     "system,workload,colour,latency_ms\na,b,c,3\n": "column colour is unknown",
     "system,workload,latency\na,b,3\n": "column latency gives no unit",
-    "system,workload,latency_ms\nh100-sxm,resnet50,-3\n": "a number above 0 is allowed",
+    "system,workload,latency_ms\nh100-sxm,resnet50,-3\n": "a number above 0 is needed",
     "system,workload\nh100-sxm,resnet50\n": "no column holds a measured figure",
     "": "holds no rows",
 }
