@@ -85,27 +85,26 @@ class Choices:
 
 
 @lru_cache(maxsize=4096)
-def _why_not(system: str, workload: str, catalog: Catalog, zoo: Zoo) -> str | None:
-    entry = catalog.system(system)
-    device = catalog.device(entry.devices[0].device)
+def _reasons(system: str, workload: str, catalog: Catalog, zoo: Zoo) -> dict[str, str | None]:
+    """Why a system can't run a workload in each of its formats; None where it can."""
+    device = catalog.device(catalog.system(system).devices[0].device)
     fam, graph = family(device.kind), zoo.graph(workload)
-    reasons = [fam.supports(device, graph, format) for format in fam.formats(device)]
-    return None if None in reasons else next(iter(reasons), f"{device.name} lists no format with a peak.")
+    reasons = {format: fam.supports(device, graph, format) for format in fam.formats(device)}
+    return reasons or {"": f"{device.name} lists no format with a peak."}
 
 
 def why_not(system: str, workload: str, catalog: Catalog | None = None, zoo: Zoo | None = None) -> str | None:
     """None where the system runs the workload in some format, else the reason in one sentence."""
     try:
-        return _why_not(system, workload, catalog or default_catalog(), zoo or default_zoo())
+        reasons = _reasons(system, workload, catalog or default_catalog(), zoo or default_zoo()).values()
     except (SpecError, WorkloadError) as error:
         raise ScenarioError(str(error)) from None
+    return None if None in reasons else next(iter(reasons))
 
 
-@lru_cache(maxsize=4096)
 def _formats(system: str, workload: str, catalog: Catalog, zoo: Zoo) -> tuple[str, ...]:
-    device = catalog.device(catalog.system(system).devices[0].device)
-    fam, graph = family(device.kind), zoo.graph(workload)
-    return tuple(f for f in BITS if f in fam.formats(device) and not fam.supports(device, graph, f))
+    reasons = _reasons(system, workload, catalog, zoo)
+    return tuple(f for f in BITS if f in reasons and not reasons[f])
 
 
 def default_scenario(
