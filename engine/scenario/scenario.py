@@ -7,6 +7,7 @@ left out: that means the same for ever, and a token older than the field stays a
 """
 
 import json
+import pathlib
 from collections.abc import Iterable
 from typing import Annotated, Any, get_args
 from urllib.parse import parse_qs, urlsplit
@@ -14,11 +15,13 @@ from urllib.parse import parse_qs, urlsplit
 from pydantic import BaseModel, BeforeValidator, Field, StringConstraints, ValidationError, model_validator
 
 from engine.scenario.token import ScenarioError, boundary, brief, pack, unpack
+from entries.files import read_plain
 from entries.schema import Id, Record, WorkloadId, fields_at
 
 VERSION = 1
 TOKEN_LIMIT = 4096  # characters; proxies, mail and chat cut longer links
 _JSON_LIMIT = 64 * 1024  # bytes after inflating
+_TEXTS: dict[str, dict[str, str]] = read_plain(pathlib.Path(__file__).with_name("texts.yaml"))
 
 Path = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_.-]{0,80}$")]
 Share = Annotated[str, StringConstraints(pattern=r"^(by-capacity|[0-9]{1,3}%)$")]
@@ -165,13 +168,7 @@ def _rule(kind: str, info: Any, message: str, fields: Iterable[str]) -> str:
     if kind == "extra_forbidden":
         return f"no such field; fields are {', '.join(fields)}"
     if kind == "string_pattern_mismatch":
-        if "by-capacity" in message:
-            return "by-capacity or a share of the tables such as 30% is allowed"
-        if "{1,3}%" in message:
-            return "a percentage such as 30% is allowed"
-        if "A-Z" in message or "\\w" in message:
-            return "letters, digits and . _ - are allowed, in a printed quantity also spaces and , + % /"
-        return "lower-case letters, digits, dots, hyphens and underscores are allowed"
+        return next(text for part, text in _TEXTS["patterns"].items() if part in message)
     if info is not None and any(hasattr(m, "ge") or hasattr(m, "gt") for m in info.metadata):
         low = next((m.ge for m in info.metadata if hasattr(m, "ge")), None)
         above = next((m.gt for m in info.metadata if hasattr(m, "gt")), None)
@@ -179,19 +176,8 @@ def _rule(kind: str, info: Any, message: str, fields: Iterable[str]) -> str:
         number = "a whole number" if int in (info.annotation, *get_args(info.annotation)) else "a number"
         start = f"from {low}" if above is None else f"above {above}"
         return f"{number} {start} {'to' if above is None else 'and up to'} {high:,.12g} is allowed".replace(",", "")
-    return {
-        "finite_number": "a finite number is needed",
-        "int_parsing": "a number is needed",
-        "float_parsing": "a number is needed",
-        "dict_type": "a mapping of names to values is needed",
-        "model_type": "a mapping of names to values is needed",
-        "tuple_type": "a list is needed",
-        "bool_parsing": "on or off (true or false) is needed",
-        "bool_type": "on or off (true or false) is needed",
-        "string_type": "a text is needed",
-        "greater_than_equal": f"{message.rpartition(' ')[2]} or more is allowed",
-        "less_than_equal": f"{message.rpartition(' ')[2]} or less is allowed",
-    }.get(kind, f"{message.removeprefix('Input should be ')} is needed")
+    text = _TEXTS["mistakes"].get(kind, f"{message.removeprefix('Input should be ')} is needed")
+    return text.replace("{limit}", message.rpartition(" ")[2])
 
 
 def encode(scenario: Scenario) -> str:
