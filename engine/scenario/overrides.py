@@ -10,7 +10,6 @@ from engine.scenario.token import brief
 
 _PLAIN, _WHOLE, _RECORDS = frozenset(of_kind("id", "choice")), frozenset(of_kind("count")), of_kind("record")
 HARDWARE = ("devices", "host", "links", "model")  # heads of paths into a specification or the cost model
-_ON = {"on": True, "true": True, "1": True, "yes": True, "off": False, "false": False, "0": False, "no": False}
 
 
 def without_figure(paths: Iterable[str], figure: str) -> tuple[str, ...]:
@@ -91,10 +90,7 @@ def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
     elif head == "params" and tail:
         fields["params"] = fields["params"] | {tail: _number(path, value)}
     elif head == "switches" and tail:
-        on = value if isinstance(value, bool) else _ON.get(str(value).lower())
-        if on is None:
-            raise ScenarioError(f"{path} is {brief(value)}: on or off is allowed")
-        fields["switches"] = fields["switches"] | {tail: on}
+        fields["switches"] = fields["switches"] | {tail: value}
     elif head == "layers" and tail:
         fields["layers"] = fields["layers"] | {tail: str(value)}
     elif head in _RECORDS and tail:

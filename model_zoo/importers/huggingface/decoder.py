@@ -196,8 +196,8 @@ def _position(reader: _Reader) -> None:
         alibi = keys.flag("alibi", "use_alibi")
         reader.set("position", "none" if alibi or kind in _BARE else "rotary", "model_type")
     if reader.value("position") == "learned":
-        places = "max_position_embeddings", "n_positions", "n_ctx", "max_target_positions"
-        reader.set("context", keys.whole(*places, low=1, high=2**31) + 2 * (kind in ("opt", "bart", "mbart")))
+        places = keys.whole(*NAMES["positions"], low=1, high=2**31)
+        reader.set("context", places + 2 * (kind in ("opt", "bart", "mbart")))
     if not reader.value("norm"):
         reader.set("norm", "rms" if keys.flag("rmsnorm", default=True) else "layer", "model_type")
     if kind in ("gpt_neox", "stablelm") and keys.flag("use_parallel_residual", default=kind == "gpt_neox"):
@@ -206,8 +206,7 @@ def _position(reader: _Reader) -> None:
 
 def _feed_forward(reader: _Reader, layers: int, preset: dict[str, Any]) -> None:
     keys, kind = reader.keys, reader.kind
-    acts = "hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act", "feed_forward_proj", "act_fn"
-    act, form = keys.text(*acts), preset.get("feed_forward", "gated")
+    act, form = keys.text(*NAMES["activations"]), preset.get("feed_forward", "gated")
     if form == "gated" and act.startswith(("gelu", "gated-gelu")):
         form = "gated-gelu"
     if act in ("relu2", "relu_squared", "squared_relu"):
@@ -242,8 +241,7 @@ def _feed_forward(reader: _Reader, layers: int, preset: dict[str, Any]) -> None:
     reader.set("feeds", "" if set(feeds) == {"e"} else shortest(feeds, layers), where)
     reader.set("dense_layers", first, where)
     if first or "d" in feeds:
-        names = "intermediate_size_mlp", "dense_intermediate_size", "prefix_dense_intermediate_size"
-        reader.set("dense_ffn", keys.whole(*names, default=dense, high=WIDEST), keys.last or dense_key)
+        reader.set("dense_ffn", keys.whole(*NAMES["dense_ffn"], default=dense, high=WIDEST), keys.last or dense_key)
     _shared_experts(reader, width or dense)
     reader.take("expert_width", "moe_latent_size", default=0, high=WIDEST)
 
@@ -251,8 +249,7 @@ def _feed_forward(reader: _Reader, layers: int, preset: dict[str, Any]) -> None:
 def _shared_experts(reader: _Reader, width: int) -> None:
     """Width of the experts that every token passes."""
     keys, kind = reader.keys, reader.kind
-    names = "shared_expert_intermediate_size", "shared_intermediate_size", "moe_shared_expert_intermediate_size"
-    wide = keys.whole(*names, default=0, high=WIDEST)
+    wide = keys.whole(*NAMES["shared_ffn"], default=0, high=WIDEST)
     key = keys.last
     count = keys.raw("n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts")
     count = count[0] if isinstance(count, list) and count else count
@@ -323,8 +320,7 @@ def _mixing(reader: _Reader, letters: set[str]) -> None:
         rank = keys.raw("mamba_dt_rank", "time_step_rank")
         reader.set("ssm_rank", rank if isinstance(rank, int) and not isinstance(rank, bool) else -(-width // 16))
     if letters & {"m", "s"}:
-        names = "ssm_state_size", "mamba_d_state", "state_size"
-        reader.take("ssm_state", *names, default=128 if "m" in letters else 16)
+        reader.take("ssm_state", *NAMES["ssm_state"], default=128 if "m" in letters else 16)
         reader.take("conv_kernel", "conv_kernel", "mamba_d_conv", default=4, high=1024)
 
 
@@ -349,10 +345,8 @@ def _delta(reader: _Reader) -> None:
 
 def _guessing(reader: _Reader, outside: Keys) -> list[str]:
     """Layers that guess tokens ahead, and what is said of them."""
-    names = "num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "num_mtp_layers"
     for level in (reader.keys, outside):
-        layers = level.whole(*names, default=0, high=4096)
-        if layers:
+        if layers := level.whole(*NAMES["guess_layers"], default=0, high=4096):
             reader.set("guess_layers", layers, level.last)
             layers_text = "a layer that guesses" if layers == 1 else f"{layers} layers that guess"
             return [f"The checkpoint also holds {layers_text} tokens ahead (multi-token prediction), run where asked."]

@@ -27,8 +27,7 @@ def _by_name(keys: Keys, entries: Any, layers: int, codes: dict[str, str]) -> st
 
 def mixers_of(keys: Keys, layers: int, kind: str, default: str) -> tuple[str, str]:
     """Letters of the layers' mixers, and the key that says so."""
-    for name in NAMES["patterns"]:
-        keys.raw(name)
+    keys.raw(*NAMES["patterns"])
     if kind in ("mamba", "falcon_mamba", "mamba2"):
         return "m" if kind == "mamba2" else "s", "model_type"
     state = "s" if kind == "jamba" else "m"
