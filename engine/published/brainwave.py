@@ -15,7 +15,7 @@ from engine.plan.schemes import open_plan
 from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
-from hardware_specs.catalog import default_catalog
+from hardware_specs.catalog import default_catalog, numbers
 
 
 def bing(workload: str, steps: int = 50, system: str = "brainwave-a10", devices: int = 1) -> Scenario:
@@ -26,9 +26,7 @@ def bing(workload: str, steps: int = 50, system: str = "brainwave-a10", devices:
 
 def _tens_of_millions() -> bool:
     device = default_catalog().device("stratix-10-280-brainwave-pre")
-    assert device.fpga is not None
-    assert device.fpga.m20k is not None
-    weights = device.fpga.m20k.si * 512 * 40 / stored_bits(device, "ms-fp8")
+    weights = dict(numbers(device))["fpga.m20k"].si * 512 * 40 / stored_bits(device, "ms-fp8")
     return 1e7 <= weights < 1e8
 
 

@@ -23,7 +23,7 @@ from engine.devices.dfx.family import TILE_SIDES
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
-from hardware_specs.catalog import default_catalog
+from hardware_specs.catalog import default_catalog, numbers
 from hardware_specs.schema import Device, Dfx
 from model_zoo.catalog import default_zoo
 
@@ -142,9 +142,7 @@ def _slices() -> dict[str, float]:
 
 def _dsp_share() -> float:
     device, _ = _core()
-    assert device.fpga is not None
-    assert device.fpga.dsp is not None
-    return 100 * sum(_slices().values()) / device.fpga.dsp.si
+    return 100 * sum(_slices().values()) / dict(numbers(device))["fpga.dsp"].si
 
 
 def _summarization_rate(on: str, generation: float) -> float:

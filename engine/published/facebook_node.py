@@ -18,7 +18,7 @@ from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
 from engine.scenario.formats import BITS
 from entries.files import read_plain
-from hardware_specs.catalog import default_catalog
+from hardware_specs.catalog import default_catalog, numbers
 from model_zoo.catalog import default_zoo
 from model_zoo.ops import Op
 
@@ -38,19 +38,15 @@ def _node() -> Scenario:
 def _peak(format: str) -> tuple[float, float]:
     """Peak of six cards at the lower and the upper end of their clock. [TFLOP/s]"""
     bound = bind(_node())
-    device, cards = bound.device, bound.system.devices[0].count
-    assert device.card is not None, device.id
-    assert device.card.clock.min is not None, device.id
+    device, cards, of = bound.device, bound.system.devices[0].count, dict(numbers(bound.device))
     high = cards * family(device.kind).peak(device, format) / 1e12
-    return high * device.card.clock.min.si / device.card.clock.max.si, high
+    return high * of["card.clock.min"].si / of["card.clock.max"].si, high
 
 
 def _power() -> float:
     """Cards at their limit, and the switch. [W] A bound."""
     bound = bind(_node())
-    limit, extra = bound.device.power.max, bound.system.extra_power
-    assert limit is not None, NODE
-    assert extra is not None, NODE
+    limit, extra = dict(numbers(bound.device))["power.max"], dict(numbers(bound.system))["extra_power"]
     return bound.scenario.devices * limit.si + extra.si
 
 

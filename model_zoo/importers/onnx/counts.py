@@ -58,9 +58,9 @@ class Survey:
         """Whether there is a length at all."""
         return self.file.length is not None or bool(self.file.past)
 
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Extents of a tensor at the first point; WorkloadError where they are not known."""
-        result = self.walks[0].shape(name)
+    def shape(self, name: str, point: int = 0) -> tuple[int, ...]:
+        """Extents of a tensor at a point, the first one; WorkloadError where they are not known."""
+        result = self.walks[point].shape(name)
         if result is None or None in result:
             raise WorkloadError(
                 f"the shape of tensor {quote(name)} can't be inferred from the inputs' shapes; it depends on the data, "
@@ -70,14 +70,7 @@ class Survey:
 
     def measure(self, name: str, of: Callable[[tuple[int, ...]], int | float]) -> tuple[float, ...]:
         """Something of a tensor's shape at every point."""
-        self.shape(name)
-        measures = []
-        for walk in self.walks:
-            extents = walk.shape(name) or ()
-            if None in extents:
-                raise WorkloadError(f"the shape of tensor {quote(name)} can't be inferred at every batch and length")
-            measures.append(float(of(tuple(e for e in extents if e is not None))))
-        return tuple(measures)
+        return tuple(float(of(self.shape(name, point))) for point in range(len(self.walks)))
 
     def elements(self, name: str) -> Dim:
         """Elements of a tensor as a count."""
