@@ -49,12 +49,8 @@ def image_tower(shape: Shape) -> tuple[list[Op], int]:
     last = begin.vector("image-position", "Add", hidden, last, stored=float(patches * hidden), shard="none")
     ops = begin.ops
     window, full = p.whole("tower_window", 0, patches), p.whole("tower_full_layers", 0, layers)
-    kinds = (
-        ((full, patches, "-image"), (layers - full, window, "-image-window"))
-        if window
-        else ((layers, patches, "-image"),)
-    )
-    for count, keys, tag in kinds:
+    full = full if window else layers
+    for count, keys, tag in ((full, patches, "-image"), (layers - full, window, "-image-window")):
         if count:
             block = Block(hidden, bool(gate), view, "vision")
             # a query's keys are of its own image, so the square is of patches by patches
