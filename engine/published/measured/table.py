@@ -16,16 +16,6 @@ from entries.schema import hint
 from hardware_specs.catalog import Catalog
 from hardware_specs.schema import Device
 
-TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-_UNITS: dict[str, dict[str, float]] = {
-    "latency": TIME,
-    "ttft": TIME,
-    "tpot": TIME,
-    "latency_per_unit": TIME,
-    "throughput_per": {"s": 1.0},
-    "power": {"w": 1.0, "kw": 1e3},
-    "energy_per_unit": {"j": 1.0, "mj": 1e-3, "uj": 1e-6},
-}
 _HEADS = ("params", "switches", "layers", "costs", "limits", *HARDWARE)  # of settings by path
 _LARGEST = 1e12  # of a number, in the unit of its column
 _SHOWN = 80  # characters of a value that a sentence repeats
@@ -50,18 +40,20 @@ class Header:
     settings: tuple[str, ...]
 
 
+@cache
+def terms() -> dict[str, Any]:
+    """Names others use and what is known of their tables."""
+    return load_yaml((Path(__file__).parent / "names.yaml").read_bytes())
+
+
+_UNITS: dict[str, dict[str, float]] = terms()["units"]
+TIME = _UNITS["latency"]
 FIGURES = {
     f"{stem}_{unit}": Figure(f"{stem}_{unit}", f"{stem}_{next(iter(units))}", scale)
     for stem, units in _UNITS.items()
     for unit, scale in units.items()
 }
 """Every figure a row may hold, by the name of its column, unit included."""
-
-
-@cache
-def terms() -> dict[str, Any]:
-    """Names others use and what is known of their tables."""
-    return load_yaml((Path(__file__).parent / "names.yaml").read_bytes())
 
 
 def part_columns(cells: Mapping[str, str]) -> tuple[str, str]:
