@@ -95,6 +95,7 @@ CASES = {
     "weights do not fit": (one("MatMul", ["x", "w"], {"w": f32(5, 4)}), r"'odd' \(MatMul\) do not fit"),
     "one factor": (one("MatMul", ["x"]), r"'odd' \(MatMul\) do not fit .*input size 1 not in range .min=2, max=2"),
     "no factor": (one("Relu", []), r"'odd' \(Relu\) do not fit .*input size 0 not in range"),
+    "an attribute of nobody": (one("Relu", ["x"], foo=1), r"'odd' \(Relu\) do not fit .*attribute: foo"),
     "filters of a matrix": (one("Conv", ["x", "w"], {"w": f32(4, 4)}, IMAGE), r"'odd' \(Conv\) do not fit"),
     "no groups": (one("Conv", ["x", "w"], {"w": f32(4, 4, 3, 3)}, IMAGE, group=0), "in 0 groups"),
     "wrong groups": (one("Conv", ["x", "w"], {"w": f32(6, 2, 3, 3)}, IMAGE, group=4), "an image of 4 channels"),
