@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from engine.choose.question import LOAD, Question
 from engine.cost.assemble import Figures
 from engine.cost.best_plan import make_plan
 from engine.cost.columns import Alike, Sizes, in_columns
-from engine.cost.continuous import Continuous, first_alone, running
+from engine.cost.continuous import Continuous, RankTimes, first_alone, rank_sizes, running
+from engine.cost.passes import passes_of
 from engine.cost.pieces import Design, fits_of, runs_of
 from engine.cost.power_and_price import PER_HOST, needs_hosts
 from engine.devices import family
@@ -121,14 +124,14 @@ def offers(question: Question, start: Scenario, catalog: Catalog, zoo: Zoo) -> I
         if isinstance(priced, InputError):
             yield Refusal(start.with_(batch=batch), "runs", str(priced))
             return
-        design, times = priced
+        design, times, ranks = priced
         if times is None:
             yield _unfit(replace(design.bound, scenario=start.with_(batch=batch)))
             return
         if alone is None:
             alone = times if batch == 1 else first_alone(replace(design.bound, scenario=start.with_(batch=batch)))
         power = times.figure("power_w")
-        decoder = running(design.bound, batch, times, alone)
+        decoder = running(design.bound, batch, times, alone, ranks)
         result = _under_load(question, start, batch, times, decoder, sum(design.plan.devices_used))
         if isinstance(result, Served) and question.power_w is not None:
             if power is None:
@@ -144,8 +147,8 @@ def offers(question: Question, start: Scenario, catalog: Catalog, zoo: Zoo) -> I
         last = result.rate
 
 
-Priced = tuple[Design, Figures | None]
-"""A design, of this batch or of several, and the figures at this one; None where it does not fit."""
+Priced = tuple[Design, Figures | None, RankTimes | None]
+"""A design, of this batch or of several, the figures at this one, None where it does not fit, and of its ranks."""
 
 
 def _along(
@@ -156,10 +159,11 @@ def _along(
     All at once; the first alone where a limit on power may end them there; one by one on a machine that runs a program
     for each.
     """
+    further = rank_sizes(start)
 
-    def read(alike: Alike) -> list[Priced]:
-        fits = alike.fits().tolist()
-        return [(alike.design, alike.alone(at) if fit else None) for at, fit in enumerate(fits)]
+    def read(alike: Alike) -> list[tuple[Design, Figures | None, np.ndarray | None]]:
+        fits, passes = alike.fits().tolist(), passes_of(alike) if further else [None] * len(alike.places)
+        return [(alike.design, alike.alone(at) if fit else None, passes[at]) for at, fit in enumerate(fits)]
 
     batches = (question.batch,) if question.batch else _BATCHES
     if question.users is not None:
@@ -168,8 +172,16 @@ def _along(
     together = len(batches) if question.power_w is None else 1
     parts = [batches[:together], batches[together:]] if family(device.kind).compiled else [(b,) for b in batches]
     for part in filter(None, parts):
-        sizes = [Sizes(batch, start.inputs, start.outputs) for batch in part]
-        yield from zip(part, in_columns(start, sizes, read, catalog, zoo, lambda error: error), strict=True)
+        sizes = [Sizes(batch, start.inputs, start.outputs) for batch in (*further, *part)]
+        first = in_columns(start, sizes, read, catalog, zoo, lambda error: error)
+        prompts = [of[2][0, 0] for of in first[: len(further)] if not isinstance(of, InputError) and of[2] is not None]
+        for batch, of in zip(part, first[len(further) :], strict=True):
+            if isinstance(of, InputError):
+                yield batch, of
+                continue
+            design, figures, passes = of
+            waits = passes is not None and batch > 1 and len(prompts) == len(further)
+            yield batch, (design, figures, RankTimes(*prompts, passes[1, 1]) if waits else None)
 
 
 def _unfit(bound: Bound) -> Refusal:

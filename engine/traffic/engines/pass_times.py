@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from engine.cost.columns import Alike, Sizes, in_columns
-from engine.cost.layout import METRICS
+from engine.cost.columns import Sizes, in_columns
+from engine.cost.passes import passes_of
 from engine.devices.common.contract import Unsupported
 from engine.kernels.events.passes import GIVEN, PARTS, Times
-from engine.plan.context import of_context
 from engine.resolve.bind import bind
 from engine.scenario import Scenario
 from engine.traffic.engines.scheduler import POLICIES, Scheduler
@@ -21,7 +20,6 @@ from engine.traffic.scenario_load import cache_tokens, checked, device_token_byt
 from engine.traffic.service import TrafficError
 from entries.files import read_plain
 from hardware_specs.catalog import Catalog, default_catalog
-from model_zoo.ops import Op
 
 _FILE_MOST = 65_536  # bytes of a file of coefficients
 SWAP_SPACE = float(4 << 30)  # bytes of the host's memory for each device: vLLM's --swap-space up to 0.9, recalled
@@ -63,37 +61,6 @@ def given_times(path: Path) -> Times:
     return Times(
         np.array([values[name] for name in GIVEN]), _AXIS, _NONE, _AXIS, _NONE, _NONE, _AXIS, _NONE, _NONE[None]
     )
-
-
-def _of_request(op: Op) -> bool:
-    """Whether an operator runs for what is written alone, whatever else the pass reads: the head and its norm."""
-    return op.group == "lm-head" or op.name == "final-norm"
-
-
-def _passes_of(alike: Alike) -> np.ndarray:
-    """Passes of scenarios that are alike, priced as columns of one design: (n, 2, 3) [s].
-
-    Of each scenario the taking in of a batch's prompts up to the first token of each, and a pass of one of the tokens
-    after it, the mean of them: all of it, its attention, its head, in their shares where these overlap and would be
-    more than all of it. Where tokens are guessed ahead such a pass makes more than one, and guessing is of the head.
-    NaN where the first token is the last.
-    """
-    n, phases = len(alike.places), dict[str, np.ndarray]()  # seconds of all passes, attention, head; passes: (4, n)
-    seconds_of = [alike.pass_seconds(at, (of_context, _of_request)) for at in range(len(alike.runs))]
-    layout, rows = alike.figures.layout, alike.figures.rows
-    for at, (_, phase) in enumerate(alike.runs):
-        name, passes = alike.design.bound.graph.phases[phase].name, rows[layout.where.passes + at]
-        seconds = seconds_of[at] * passes
-        phases[name] = np.vstack([phases.get(name, np.zeros((4, n)))[:3] + seconds, passes])
-    latency, first = (rows[layout.where.metrics + METRICS.index(name)] for name in ("latency_s", "ttft_s"))
-    after = sum((seconds for name, seconds in phases.items() if "prefill" not in name), np.zeros((4, n)))
-    guess, decode = (phases.get(name, np.zeros((4, n))) for name in ("guess", "decode"))
-    after[2] += guess[0] - guess[1] - guess[2]
-    step = np.array([latency - first, after[1], after[2]]) / decode[3]
-    table = np.array([[first, *phases["prefill"][1:3]], step])
-    parts = table[:, 1:].sum(axis=1)
-    table[:, 1:] *= np.minimum(1.0, np.where(parts > 0.0, table[:, 0] / parts, 1.0))[:, None]
-    return table.transpose(2, 0, 1)
 
 
 def device_times(scenario: Scenario, budget: int, max_seqs: int, longest: int, catalog: Catalog | None = None) -> Times:
@@ -144,7 +111,7 @@ def device_times(scenario: Scenario, budget: int, max_seqs: int, longest: int, c
         asked += [prefill(t, 1) for t in tokens if t <= deepest]
         asked += [decode(n, at, ranks) for n in rows for ranks in (1, apart)]
     sizes = list(dict.fromkeys(asked))
-    passes = dict(zip(sizes, in_columns(scenario, sizes, _passes_of, catalog), strict=True))
+    passes = dict(zip(sizes, in_columns(scenario, sizes, passes_of, catalog), strict=True))
     steps = np.array([[passes[decode(n, c)][1] for c in contexts] for n in rows])  # (rows, contexts, 3)
     if whole:
         steps *= passes[base][1, 0] * made.size / np.interp(made, contexts, steps[0, :, 0]).sum()

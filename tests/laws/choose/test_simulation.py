@@ -89,6 +89,31 @@ def test_the_closed_form_of_a_running_batch_is_near_the_calendar(system: str, ba
     assert steady.throughput_per_s == pytest.approx(clients * 64 / report.e2e.mean.value, rel=0.2)
 
 
+@each("lengths", [(128, 128, 256), (256, 512, 1024), (1024, 1024, 256)])
+def test_ranks_wait_for_prompts_as_in_the_calendar(lengths: tuple[int, int, int]) -> None:
+    """A prompt was charged with all experts' weights, which passes of decoding read anyway: TPOT up to 44% too long."""
+    inputs, outputs, batch = lengths
+    ways = {"devices": 8, "scheme": "tensor", "expert_parallel": 8, "attention_dp": 8}
+    scenario = default_scenario("h100-sxm", "gpt-oss-120b", inputs=inputs, outputs=outputs, batch=batch).with_(**ways)
+    steady = evaluate(scenario).continuous
+    assert steady is not None
+    rules = POLICIES[usual_policy(scenario)]
+    subject = engine(scenario, replace(rules, max_seqs=max(rules.max_seqs, batch)), {})
+    report = subject.at(ClosedLoop(batch, ramp_s=steady.latency_s), 5 * batch).report
+    between = (report.arrive >= steady.latency_s) & (report.finish <= report.arrive.max())  # first wave and last
+    gap = (report.finish - report.first)[between].mean() / (outputs - 1)
+    assert steady.tpot_s == pytest.approx(gap, rel=0.07)
+
+
+def test_choose_has_the_closed_form_of_a_report() -> None:
+    question = {"workload": "gpt-oss-120b", "inputs": 256, "outputs": 256, "tpot_s": 0.02, "systems": ["b200-sxm"]}
+    row = choose(question).rows[0]
+    points = [point for point in row.front if (point.start.attention_dp or 1) > 1 and point.joined is not None]
+    assert points
+    for point in points:
+        assert evaluate(point.scenario).continuous == point.joined
+
+
 def test_a_terminal_has_the_times_under_load(capsys: pytest.CaptureFixture[str]) -> None:
     """Its time per token was the closed form's, beside a sentence with the simulated one."""
     argv = ["choose", "llama3.1-8b", "--inputs", "512", "--outputs", "64", "--qps", "20", "--systems", "h100-sxm"]
