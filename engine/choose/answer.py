@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import Any
 
 from engine.choose.arrangements import Arrangements
 from engine.choose.candidates import HOST_USD, Layout, Row, candidates
+from engine.choose.plan import plan_of
 from engine.choose.question import Question, question_of
 from engine.choose.serving import Served
 from engine.evaluate import evaluate
@@ -15,6 +17,7 @@ from engine.resolve.check import fixed_lengths
 from engine.scenario import ScenarioError, encode
 from engine.scenario.configuration import configuration
 from engine.scenario.sentences import amount, cost_unit, usd
+from engine.traffic.service import TrafficError
 from hardware_specs.catalog import Catalog, default_catalog
 from model_zoo.catalog import Zoo, default_zoo
 
@@ -104,10 +107,12 @@ def choose(question: Any, catalog: Catalog | None = None, zoo: Zoo | None = None
 
 def _check(question: Question, zoo: Zoo) -> None:
     """ScenarioError for a limit or a length that the workload has nothing for."""
-    limits = {} if zoo.graph(question.workload).causal else dict.fromkeys(("ttft_s", "tpot_s"))
+    workload, causal = zoo.workload(question.workload).name, zoo.graph(question.workload).causal
+    if question.sla and not causal:
+        raise ScenarioError(f"sla has {next(iter(question.sla))}: that means nothing for {workload}, so leave it out")
+    limits = {} if causal else dict.fromkeys(("ttft_s", "tpot_s"))
     for name, usual in (limits | fixed_lengths(zoo, question.workload)).items():
         if (value := getattr(question, name)) not in (None, usual):
-            workload = zoo.workload(question.workload).name
             raise ScenarioError(f"{name} is {value:g}: that means nothing for {workload}, so leave it out")
 
 
@@ -120,8 +125,11 @@ def _try_system(question: Question, row: Row, layouts: Sequence[Layout], catalog
     if best is None:
         refusal = min(tried.refusals, key=lambda r: r.distance, default=None)
         return replace(row, refusal=refusal), tried.designs
-    report, load = evaluate(best.scenario, catalog, zoo), tried.loads.get(best)
-    return replace(row, best=best, report=report, load=load, front=_front(tried.served)), tried.designs
+    report, load, plan = evaluate(best.scenario, catalog, zoo), tried.loads.get(best), None
+    if catalog is default_catalog() and zoo is default_zoo():
+        with suppress(TrafficError):  # no power is known, or a rack feeds no instance
+            plan = plan_of(question, best)
+    return replace(row, best=best, report=report, load=load, plan=plan, front=_front(tried.served)), tried.designs
 
 
 def _front(offers: Sequence[Served]) -> tuple[Served, ...]:
@@ -164,7 +172,7 @@ def _loses(row: Row, first: Row | None, money: str) -> str:
         return ""
     loser, best = row.best, first.best
     demand = money == "total_usd_per_hour"
-    if demand and loser.instances == 1 and loser.rate > 2.0 * best.rate * best.instances:
+    if demand and loser.need <= 1.0 and loser.rate > 2.0 * best.rate * best.instances:
         return "one instance does far more than is asked"
     hour = (loser.usd_per_hour or 0.0) / loser.devices / max((best.usd_per_hour or 0.0) / best.devices, 1e-300)
     pace = loser.rate_per_device / best.rate_per_device
@@ -266,6 +274,11 @@ _FIGURES = (
     "price_contains", "price_lacks", "usd_per_million", "usd_per_million_input", "usd_per_million_output",
 )  # fmt: skip
 """Figures of a row that are its report's."""
+_PLAN = (
+    "nodes", "spare_nodes", "racks", "nodes_per_rack", "survives", "carried_qps", "degraded_qps", "peak_use", "mean_w",
+    "energy_usd_per_year", "message",
+)  # fmt: skip
+"""What of a plan a row has beside its own money; the demand is steady, so its mean power is its peak."""
 
 
 def _plain(row: Row) -> dict[str, Any]:
@@ -284,7 +297,10 @@ def _plain(row: Row) -> dict[str, Any]:
     names = ("full_rate", "rate_per_device", "devices", "instances", "usd_per_hour", "total_usd_per_hour", "host_usd")
     data |= {name: getattr(best, name) for name in names}
     if row.load is not None:
-        data |= {f"loaded_{name}": value for name, value in asdict(row.load).items()} | {"clients": best.clients}
+        found = asdict(row.load)
+        found |= {f"{name.replace(':', '_')}_s": value for name, value in found.pop("tails")}
+        data |= {f"loaded_{name}": value for name, value in found.items()} | {"clients": best.clients}
+    data["plan"] = None if row.plan is None else {name: getattr(row.plan, name) for name in _PLAN}
     data["token"] = encode(best.scenario)
     data["front"] = [
         {"configuration": configuration(p.scenario), "speed_per_s": p.speed, "rate_per_device": p.rate_per_device}

@@ -59,7 +59,7 @@ class Arrangements:
         """
         if not here and all(r.kind == "fits" and r.over > _SHORT for r in refusals):
             return True
-        if self._demand and any(p.instances == 1 and p.devices < devices for p in self.served):
+        if self._demand and any(p.need <= 1.0 and p.devices < devices for p in self.served):
             return True
         cost, best = (min(map(self._cost, points), default=inf) for points in (here, self.served))
         return devices > PER_HOST and cost > _NEAR * best

@@ -20,6 +20,7 @@ from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.configuration import configuration
 from engine.scenario.formats import BITS, WEIGHT_ONLY
+from engine.traffic.plan import CapacityPlan
 from entries.schema import LISTED, hint
 from hardware_specs.catalog import Catalog
 from hardware_specs.schema import Device, System
@@ -52,6 +53,7 @@ class Row:
     tied: bool = False  # its cost and the winner's differ by less than their error bands
     report: Report | None = None  # of the best arrangement: what opens elsewhere
     load: LoadFigures | None = None  # of a language model: one instance with its clients or rate
+    plan: CapacityPlan | None = None  # of a demand, its instances as nodes; None where no power is known
     front: tuple[Served, ...] = ()  # speed of a user against throughput a device, slowest user first
 
     @property

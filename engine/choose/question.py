@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
@@ -19,6 +19,8 @@ from engine.scenario.scenario import (
     one_sentence,
 )
 from engine.scenario.token import boundary, brief, token_of, unpack
+from engine.traffic.engines.operating_points import about, limits_of
+from engine.traffic.plan import FailureDomain, SiteFacts, failing
 from entries.files import read_plain
 from hardware_specs.quantity import SpecError, parse
 
@@ -51,8 +53,10 @@ class Question(ChoiceRecord):
     """What should carry a workload? SI units; None where nothing is asked.
 
     Limits hold under load: `latency_s` and `ttft_s` for 99% of requests, `tpot_s` for half of them, at the concurrency
-    that is answered with. `qps` is a demand of requests a second, `users` one of requests in flight, each user sending
-    the next when the last is answered; without either, an instance is used to its limits. `bits` is the fewest of a
+    that is answered with; `sla` has further ones of a language model by the names of a serving engine, as
+    ``ttft:p90``. `qps` is a demand of requests a second, `users` one of requests in flight, each user sending the next
+    when the last is answered; without either, an instance is used to its limits. A demand is met with what `survives`
+    names down: instances are nodes, `rack_slots` at most in a rack that feeds `rack_w`. `bits` is the fewest of a
     weight that is tried; a format that the network itself was made for always is. `evidence` measured leaves out what
     has no error band.
     """
@@ -63,9 +67,13 @@ class Question(ChoiceRecord):
     latency_s: float | None = Field(default=None, gt=0, le=1e6)
     ttft_s: float | None = Field(default=None, gt=0, le=1e6)
     tpot_s: float | None = Field(default=None, gt=0, le=1e6)
+    sla: dict[str, Annotated[float, Field(gt=0, le=1e6)]] = Field(default={}, max_length=20)
     power_w: float | None = Field(default=None, gt=0, le=1e9)
     qps: float | None = Field(default=None, ge=1e-9, le=1e12)
     users: int | None = Field(default=None, ge=1, le=1_000_000_000)
+    survives: FailureDomain = "none"
+    rack_slots: int = Field(default=SiteFacts.slots, ge=1, le=1000)
+    rack_w: float = Field(default=SiteFacts.rack_w, gt=0, le=1e9)
     batch: int | None = Field(default=None, ge=1, le=65536)
     bits: Literal[4, 8, 16, 32] = 8
     evidence: Literal["any", "measured"] = "any"
@@ -85,6 +93,12 @@ class Question(ChoiceRecord):
         return {name: getattr(self, name) for name in ("latency_s", "ttft_s", "tpot_s", "power_w")}
 
     @property
+    def serving_limits(self) -> dict[str, float]:
+        """Limits on times of a language model's requests, as a serving engine has them. [s]"""
+        asked = {"ttft_s": self.ttft_s, "tpot_s": self.tpot_s, "e2e_s": self.latency_s} | self.sla
+        return {name: limit for name, limit in asked.items() if limit is not None}
+
+    @property
     def token(self) -> str:
         """The question as text for a link; ScenarioError where it is too long for one."""
         return token_of(_TOKEN, self.model_dump(mode="json", exclude_defaults=True), "question", _TOKEN_LIMIT)
@@ -96,7 +110,7 @@ class Question(ChoiceRecord):
 
 READABLE = {
     "inputs": "inputs", "outputs": "outputs", "latency": "latency_s", "ttft": "ttft_s", "tpot": "tpot_s",
-    "power": "power_w", "qps": "qps", "users": "users", "batch": "batch", "bits": "bits",
+    "sla": "sla", "power": "power_w", "qps": "qps", "users": "users", "batch": "batch", "bits": "bits",
 }  # fmt: skip
 """Fields as people write them, on the command line and in an address: ``tpot=25ms``."""
 
@@ -123,10 +137,13 @@ def _seconds(name: str, text: str) -> float:
 
 def read_fields(texts: Mapping[str, str]) -> dict[str, Any]:
     """Fields of a question from texts by their readable names; ScenarioError in one sentence. [SI]"""
-    return {
-        READABLE[name]: (_seconds if READABLE[name].endswith("_s") else read_number)(name, text)
-        for name, text in texts.items()
-    }
+
+    def read(name: str, text: str) -> Any:
+        if name in ("sla", "survives"):
+            return limits_of(text) if name == "sla" else text
+        return (_seconds if READABLE[name].endswith("_s") else read_number)(name, text)
+
+    return {READABLE[name]: read(name, text) for name, text in texts.items()}
 
 
 def question_of(fields: Any) -> Question:
@@ -144,6 +161,9 @@ def question_of(fields: Any) -> Question:
             result = Question.model_validate(dict(fields))
         except ValidationError as error:
             raise ScenarioError(one_sentence(error, Question)) from None
+    for name in result.sla:
+        about(name)
+    failing(result.survives, 1, 1, 1)
     if result.qps is not None and result.users is not None:
         raise ScenarioError(f"qps is {result.qps:g} beside {result.users} users: a demand is one of the two")
     return result

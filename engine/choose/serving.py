@@ -14,7 +14,7 @@ from engine.choose.question import LOAD, Question
 from engine.cost.assemble import Figures
 from engine.cost.best_plan import make_plan
 from engine.cost.columns import Alike, Sizes, in_columns
-from engine.cost.continuous import Continuous, RankTimes, first_alone, rank_sizes, running
+from engine.cost.continuous import Continuous, PassTimes, first_alone, rank_sizes, running
 from engine.cost.passes import passes_of
 from engine.cost.pieces import Design, fits_of, runs_of
 from engine.cost.power_and_price import PER_HOST, needs_hosts
@@ -22,6 +22,9 @@ from engine.devices import family
 from engine.resolve.bound import Bound
 from engine.scenario import Scenario
 from engine.scenario.sentences import amount, level_name
+from engine.traffic.engines.operating_points import tightest
+from engine.traffic.plan import failing
+from engine.traffic.scenario_load import switched
 from entries.schema import InputError
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
@@ -68,6 +71,8 @@ class Served:
     devices : in use [-]
     instances : how many the demand takes; 1 where there is none [-]
     clients : requests in flight in each: its part of the users, else as many as its batches have places for [-]
+    need : instances that the demand would keep full; 0 where there is none [-]
+    down : instances of those that may fail: limits hold and loads are shared without them [-]
     """
 
     start: Scenario
@@ -83,6 +88,8 @@ class Served:
     instances: int = 1
     clients: int = 1
     host_usd: float | None = None
+    need: float = 0.0
+    down: float = 0.0
 
     @cached_property
     def scenario(self) -> Scenario:
@@ -91,6 +98,11 @@ class Served:
         if self.host_usd is not None:
             costs = costs.model_copy(update={"host_usd": self.host_usd})
         return self.start.with_(batch=self.batch, costs=costs)
+
+    @property
+    def working(self) -> float:
+        """Instances that share the demand while the failure lasts. [-]"""
+        return self.instances - self.down
 
     @property
     def rate_per_device(self) -> float:
@@ -147,7 +159,7 @@ def offers(question: Question, start: Scenario, catalog: Catalog, zoo: Zoo) -> I
         last = result.rate
 
 
-Priced = tuple[Design, Figures | None, RankTimes | None]
+Priced = tuple[Design, Figures | None, PassTimes | None]
 """A design, of this batch or of several, the figures at this one, None where it does not fit, and of its ranks."""
 
 
@@ -181,7 +193,7 @@ def _along(
                 continue
             design, figures, passes = of
             waits = passes is not None and batch > 1 and len(prompts) == len(further)
-            yield batch, (design, figures, RankTimes(*prompts, passes[1, 1]) if waits else None)
+            yield batch, (design, figures, PassTimes(*prompts, passes[1, 1]) if waits else None)
 
 
 def _unfit(bound: Bound) -> Refusal:
@@ -200,14 +212,14 @@ def _under_load(
     """Times and rates at this batch, before a demand; a refusal where a limit is missed."""
     share, full = 1.0, times.units_per_s
     if decoder is not None:
-        latency, full = decoder.latency_s, decoder.throughput_per_s
-        for name, value, limit in (
-            ("TTFT", decoder.ttft_s, question.ttft_s),
-            ("TPOT", decoder.tpot_s, question.tpot_s),
-            ("latency", max(latency, times.latency_s), question.latency_s),
+        latency, full, limits = decoder.latency_s, decoder.throughput_per_s, tightest(question.serving_limits)
+        for name, time, value in (
+            ("TTFT", "ttft", decoder.ttft_s),
+            ("TPOT", "tpot", decoder.tpot_s),
+            ("latency", "e2e", max(latency, times.latency_s)),
         ):
-            if limit is not None and value > limit:
-                return _miss(start.with_(batch=batch), name, value, limit)
+            if value > limits.get(time, math.inf):
+                return _miss(start.with_(batch=batch), name, value, limits[time])
         share = LOAD if question.qps is not None else 1.0
     else:
         servers = max(1, times.layout.replicas) * start.streams
@@ -230,25 +242,43 @@ def _under_load(
 
 
 def _with_demand(question: Question, bound: Bound, times: Figures, point: Served, under_way: int) -> Served:
-    """As many instances as the demand takes, and their share of time busy; ``under_way`` requests fill one."""
-    instances, clients, busy = 1, under_way, point.utilisation
+    """As many instances as the demand takes with what fails down, and their share of time busy; ``under_way`` requests
+    fill one.
+    """
+    clients, busy, need = under_way, point.utilisation, 0.0
     if question.qps is not None:
-        s, graph = bound.scenario, bound.graph
-        units = float(s.inputs) if graph.items else graph.units_per_request.at(s.inputs, s.outputs)
-        need = question.qps * units  # its items, tokens of a decoder, or one
-        instances = max(1, math.ceil(need / point.rate * (1 - 1e-12)))
-        busy = need / instances / point.throughput_per_s
+        need = question.qps * units_of(bound) / point.rate
     elif question.users is not None:
-        instances = math.ceil(question.users / under_way)
-        clients = math.ceil(question.users / instances)
-        busy = question.users / (instances * under_way) * point.full_rate / point.throughput_per_s
+        need = question.users / under_way
+    down = _failing(question, bound, times, point.devices)
+    instances = max(1, math.ceil((need + down) * (1 - 1e-12)))
+    if question.qps is not None:
+        busy = need * point.rate / instances / point.throughput_per_s
+    elif question.users is not None:
+        clients = math.ceil(question.users / (instances - down))
+        busy = need / instances * point.full_rate / point.throughput_per_s
     whole = point.start.costs.host_usd or 0.0
     host_usd = whole * _hosts(question, bound, point.devices, instances)
     if question.demands or host_usd < whole:
         busy = min(1.0, busy)
         usd = times.usd_per_million_at(busy, whole - host_usd)
         point = replace(point, utilisation=busy, usd_per_million=usd, host_usd=host_usd)
-    return replace(point, instances=instances, clients=clients)
+    return replace(point, instances=instances, clients=clients, need=need, down=down)
+
+
+def units_of(bound: Bound) -> float:
+    """Units of work of a request: its items, tokens of a decoder, or one. [-]"""
+    s, graph = bound.scenario, bound.graph
+    return float(s.inputs) if graph.items else graph.units_per_request.at(s.inputs, s.outputs)
+
+
+def _failing(question: Question, bound: Bound, times: Figures, devices: int) -> float:
+    """Instances that the question's failure takes, as a plan counts them. [-]"""
+    if not question.demands or question.survives == "none":
+        return 0.0
+    drawn = times.figure("power_w") or 0.0
+    per_rack = max(1, min(question.rack_slots, int(question.rack_w // drawn) if drawn > 0.0 else question.rack_slots))
+    return failing(question.survives, devices, switched(bound, devices), per_rack)
 
 
 def _hosts(question: Question, bound: Bound, devices: int, instances: int) -> float:

@@ -13,13 +13,12 @@ from engine.evaluate import evaluate
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.overrides import apply_all, parse_setting
 from engine.scenario.sentences import amount
-from engine.traffic.engines.operating_points import engine
+from engine.traffic.engines.operating_points import engine, limits_of
+from engine.traffic.engines.operating_space import scheduler_of, varied
 from engine.traffic.engines.pools import Pool, ratios_of
-from engine.traffic.engines.serving_sweep import scheduler_of, varied
 from engine.traffic.plan import CapacityPlan, Demand, SiteFacts, capacity_plan, group_of
 from engine.traffic.scenario_load import answer_unit, node_facts, token_prices, usual_policy
 from engine.traffic.serving import Serving
-from engine.traffic.sla import agreed
 from entries.schema import InputError
 
 
@@ -31,12 +30,7 @@ def capacity_together(
     ScenarioError for options of the one-limit search that this one has not.
     """
     refuse(args, (*OF_QUEUES, "batch"), "limits of a serving engine; leave it out")
-    limits = dict[str, float]()
-    for time, metric, limit in map(agreed, args.sla.split(",")):
-        name = f"{'e2e' if time == 'latency' else time}:{metric}"
-        if name in limits:
-            raise ScenarioError(f"sla has {name} twice; give one limit of each")
-        limits[name] = limit
+    limits = limits_of(args.sla)
     best, trials = _arrangement(args, scenario, limits, serving, arrivals, (demand, site))
     choice, load, plan, prefills, notes, (engine_data, engine_lines) = best
     point = load.point

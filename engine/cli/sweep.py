@@ -18,7 +18,8 @@ from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
 from engine.scenario.sentences import counted
 from engine.sweep import objectives_of, search, space_of, table_rows, write_rows
-from engine.traffic.engines.serving_sweep import has_serving_axes, serving_sweep
+from engine.traffic.engines.operating_space import has_serving_axes
+from engine.traffic.engines.serving_sweep import serving_sweep
 from entries.files import read_plain
 
 _MAX_SPACE = 1 << 20  # bytes of a file

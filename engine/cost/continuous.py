@@ -36,7 +36,7 @@ class Continuous:
     throughput_per_s: float
 
 
-class RankTimes(NamedTuple):
+class PassTimes(NamedTuple):
     """Of attention ranks: TTFT where each takes in one prompt and where each takes in two, and what attention takes of
     a step of the batch. [s]"""
 
@@ -46,7 +46,7 @@ class RankTimes(NamedTuple):
 
 
 def rank_sizes(scenario: Scenario) -> tuple[int, ...]:
-    """Batches that `RankTimes` are of beside a scenario's own; none without attention ranks. [-]"""
+    """Batches that `PassTimes` are of beside a scenario's own; none without attention ranks. [-]"""
     ranks = scenario.attention_dp or 1
     return (ranks, 2 * ranks) if ranks > 1 else ()
 
@@ -59,12 +59,12 @@ def continuous(bound: Bound, times: Figures) -> Continuous | None:
     if batch > 1 and (sizes := rank_sizes(bound.scenario)):
         of = [replace(bound, scenario=bound.scenario.with_(batch=size)) for size in (*sizes, batch)]
         passes = [passes_of(Alike([0], Design(b, make_plan(b))))[0] for b in of]
-        ranks = RankTimes(passes[0][0, 0], passes[1][0, 0], passes[2][1, 1])
+        ranks = PassTimes(passes[0][0, 0], passes[1][0, 0], passes[2][1, 1])
     return running(bound, batch, times, times if batch == 1 else first_alone(bound), ranks)
 
 
 def running(
-    bound: Bound, batch: int, times: Figures, alone: Figures, ranks: RankTimes | None = None
+    bound: Bound, batch: int, times: Figures, alone: Figures, ranks: PassTimes | None = None
 ) -> Continuous | None:
     """The same of a scenario at any ``batch`` with its figures, those at batch 1, and those of its attention ranks.
 
@@ -94,7 +94,7 @@ def running(
     return Continuous(ttft, tpot, latency, times.units_per_s * times.latency_s / latency)
 
 
-def _waited(bound: Bound, batch: int, step: float, prefill: float, times: RankTimes) -> float:
+def _waited(bound: Bound, batch: int, step: float, prefill: float, times: PassTimes) -> float:
     """What prompts add to a ``step`` of a batch on attention ranks in the mean, ``prefill`` that of one alone. [s]
 
     A pass with prompts is one of a prompt alone, whose weights serve all, with the attention of the sequences that
@@ -108,10 +108,10 @@ def _waited(bound: Bound, batch: int, step: float, prefill: float, times: RankTi
     experts, pair = (times.prompt_s - prefill) / (ranks - 1), times.pair_s - times.prompt_s
     apart = max(0.0, pair - ranks * experts)
     share = 0.5 * (min(1.0, count) + 1.0 - exp(-count))
-    most = 0.5 * (max(min(1.0, count), count / ranks) + _largest(count, ranks))
+    largest = 0.5 * (max(min(1.0, count), count / ranks) + _largest(count, ranks))
     rows = pair * batch / ranks / s.inputs
     first = prefill - experts - apart + rows + times.attention_s - step
-    return share * first + count * experts + most * apart
+    return share * first + count * experts + largest * apart
 
 
 def _largest(count: float, ranks: int) -> float:

@@ -167,6 +167,17 @@ class CapacityPlan:
     message: str
 
 
+def failing(survives: FailureDomain, cards: int, domain: int, per_rack: int) -> float:
+    """Nodes that a failure takes, of so many ``cards`` each, so many to a switch and to a rack. [-]
+
+    TrafficError for an unknown domain.
+    """
+    lost = {"none": 0.0, "card": 1.0 / cards, "node": 1.0, "domain": float(domain), "rack": float(per_rack)}
+    if survives not in lost:
+        raise TrafficError(f"survives is {survives!r}; it must be one of {', '.join(lost)}")
+    return lost[survives]
+
+
 def capacity_plan(
     demand: Demand,
     node: NodeFacts,
@@ -187,14 +198,11 @@ def capacity_plan(
     """
     site = site or SiteFacts()
     positive("headroom", headroom, zero=True)
-    if survives not in DOMAINS:
-        raise TrafficError(f"survives is {survives!r}; it must be one of {', '.join(DOMAINS)}")
     per_rack = min(site.slots, int(site.rack_w // node.busy_w))
     if per_rack < 1:
         raise TrafficError(f"rack_w is {site.rack_w:g} W; one node draws {node.busy_w:g} W, so none fits")
     need = demand.peak * (1.0 + headroom)
-    failed = {"none": 0.0, "card": 1.0 / node.cards, "node": 1.0, "domain": node.domain, "rack": per_rack}
-    lost = failed[survives] * node.group / node.weakest  # racks fill one by one: the first is full
+    lost = failing(survives, node.cards, node.domain, per_rack) * node.group / node.weakest  # the fullest rack
     ratios = ((need / node.qps + down) / node.group for down in (lost, 0.0))
     nodes, bare = (node.group * max(1, math.ceil(ratio * (1.0 - 1e-12))) for ratio in ratios)  # rounding forgiven
     lost = min(lost, nodes)

@@ -281,9 +281,14 @@ def node_facts(
         notes += extra
     cards = max(1, plan.devices_used[0])
     full = max(carried.qps, carried.capacity_qps)
-    joined = max((wire.joins for wire in bound.wires if math.isfinite(wire.joins)), default=0)
     count = inferences_of(scenario, request)
-    return NodeFacts(carried.qps, full, idle_w, busy, price, cards, count, max(1, int(joined // cards))), tuple(notes)
+    return NodeFacts(carried.qps, full, idle_w, busy, price, cards, count, switched(bound, cards)), tuple(notes)
+
+
+def switched(bound: Bound, cards: int) -> int:
+    """Nodes of so many cards whose devices one switch joins (an NVLink domain). [-]"""
+    joined = max((wire.joins for wire in bound.wires if math.isfinite(wire.joins)), default=0)
+    return max(1, int(joined // cards))
 
 
 def token_prices(

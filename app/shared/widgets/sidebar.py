@@ -283,6 +283,14 @@ def limit_input(
     st.number_input(f"{label} ({unit.unit})", min_value=0.0, value=None, placeholder="none", **args)
 
 
+def percentile_limits(value: str, key: str, commit: Callable[[str], None], help: str) -> None:
+    """Limits as text, in the syntax of the command line."""
+    args = controlled(key, value, commit)
+    st.text_input(
+        "Limits at percentiles", max_chars=200, placeholder="ttft:p99=300ms, tpot:p90=25ms", help=help, **args
+    )
+
+
 _WIDGETS: dict[str, Callable[[Scenario, Choices], None]] = {
     "inputs": _shape,
     "tile": _tile,

@@ -19,6 +19,8 @@ from app.views.choose import texts
 from engine.choose import READABLE, Question, question_of, read_fields
 from engine.choose.question import QUESTIONS
 from engine.scenario import ScenarioError
+from engine.traffic.engines.operating_points import limits_of
+from engine.traffic.plan import DOMAINS, SiteFacts
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
@@ -52,11 +54,18 @@ class PageQuestion:
         except ScenarioError as error:
             say(_PARAM, texts.NOTHING_CHANGED.format(why=fmt.sentence(error)))
 
+    def percentiles(self, text: str) -> None:
+        """Change the limits at percentiles, which are typed; what is none leaves them as they were, with the reason."""
+        try:
+            self.change(sla=limits_of(text) if text.strip() else {})
+        except ScenarioError as error:
+            say(_PARAM, texts.NOTHING_CHANGED.format(why=fmt.sentence(error)))
+
     def workload(self, id: str) -> None:
         """PageQuestion about another workload: its own lengths, and limits that it can have."""
         decoder = default_zoo().graph(id).causal
         fields: dict[str, Any] = {"workload": id, "inputs": None, "outputs": None}
-        self.change(**fields | ({} if decoder else {"ttft_s": None, "tpot_s": None}))
+        self.change(**fields | ({} if decoder else {"ttft_s": None, "tpot_s": None, "sla": {}}))
 
 
 def ask() -> PageQuestion:
@@ -136,6 +145,9 @@ def _limits(ask: PageQuestion) -> None:
     for name, label, help in _LIMITS:
         if decoder or name not in ("ttft_s", "tpot_s"):
             sidebar.limit_input(label, name, getattr(ask.question, name), f"h.{name}", ask.change, help)
+    if decoder:
+        sla = ", ".join(f"{name}={seconds * 1e3:g}ms" for name, seconds in ask.question.sla.items())
+        sidebar.percentile_limits(sla, "h.sla", ask.percentiles, texts.SLA_HELP)
 
 
 def _demand(ask: PageQuestion) -> None:
@@ -157,6 +169,11 @@ def _demand(ask: PageQuestion) -> None:
     if now:
         label = "Requests per second" if now == "qps" else "Users at once"
         st.number_input(label, min_value=1, step=1, **controlled(f"h.{now}", int(q.qps or q.users or 1), commit))
+        names, (left, right) = {name: name for name in DOMAINS}, st.columns(2)
+        with left:
+            pick("Failure", names, "h.survives", q.survives, lambda v: ask.change(survives=v), help=texts.FAILURE_HELP)
+        watts = controlled("h.rack_w", q.rack_w, lambda w: ask.change(rack_w=w or SiteFacts.rack_w))
+        right.number_input("Rack (W)", min_value=1.0, format="%.0f", help=texts.RACK_HELP, **watts)
 
 
 def _candidates(ask: PageQuestion) -> None:

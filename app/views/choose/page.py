@@ -67,7 +67,7 @@ def detail(answer: Answer, row: Row) -> None:
             )
         if best.host_usd is not None and best.host_usd < answer.host_usd:
             facts.append(texts.SHARED_HOST.format(usd=fmt.usd(best.host_usd), whole=fmt.usd(answer.host_usd)))
-        facts += tables.times(answer, row)
+        facts += filter(None, (*tables.times(answer, row), tables.plan(row)))
         per_device = fmt.si(best.rate_per_device, f"{unit}/s")
         facts.append(texts.RATES.format(rate=fmt.si(best.rate, f"{unit}/s"), each=per_device))
         if report.power_w is not None:

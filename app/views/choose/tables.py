@@ -12,6 +12,7 @@ from app.views.choose import texts
 from engine.choose import Answer, Row
 from engine.choose.simulation import load_of, scheduler_of
 from engine.traffic.engines.calendar import ClosedLoop
+from engine.traffic.engines.operating_points import label_of
 from engine.traffic.engines.scheduler import POLICIES
 from model_zoo.catalog import default_zoo
 
@@ -88,9 +89,12 @@ def times(answer: Answer, row: Row) -> list[str]:
     batch = f"a batch of {best.scenario.batch:,}" if best.scenario.batch > 1 else "a request alone"
     if (load := row.load) is not None:
         first, per_token, whole = map(fmt.seconds, (load.ttft_s, load.tpot_s, load.e2e_s))
-        rate = answer.question.qps and fmt.si(answer.question.qps / best.instances, "QPS")
+        rate = answer.question.qps and fmt.si(answer.question.qps / best.working, "QPS")
         level = rate or fmt.counted(best.clients, "client")
         lines = [texts.SIMULATED.format(load=level, ttft=first, tpot=per_token, latency=whole)]
+        if load.goodput_per_s is not None:
+            tails = (f"{label_of(name)} {fmt.seconds(value)}" for name, value in load.tails)
+            lines.append(", ".join((*tails, texts.GOODPUT.format(rate=fmt.si(load.goodput_per_s, "QPS")))))
         if best.scenario.batch > 1:
             first, per_token, whole = (fmt.seconds(value) for value in (report.ttft_s, report.tpot_s, report.latency_s))
             count = f"{best.scenario.batch:,}"
@@ -103,13 +107,25 @@ def times(answer: Answer, row: Row) -> list[str]:
     return words
 
 
+def plan(row: Row) -> str:
+    """Machines and power of a demand, and what is left with the failure that it survives; empty without a plan."""
+    if row.plan is None:
+        return ""
+    racks, nodes = fmt.counted(row.plan.racks, "rack"), fmt.counted(row.plan.nodes, "instance")
+    text = texts.PLAN.format(nodes=nodes, racks=racks, power=fmt.si(row.plan.mean_w, "W"))
+    if row.plan.survives != "none":
+        rate = fmt.si(row.plan.degraded_qps, "QPS")
+        text += texts.SURVIVES.format(domain=row.plan.survives, spares=row.plan.spare_nodes, rate=rate)
+    return text
+
+
 def load_address(answer: Answer, row: Row) -> dict[str, str]:
     """What the Load page's address says so that it opens with the demand of this row, all of it and an instance's."""
     best, question = row.best, answer.question
     assert best is not None
     query = {"asks": "item"} if row.load is None and best.scenario.batch > 1 else {}
     if question.qps is not None:
-        query |= {"load": "open", "qps": repr(question.qps / best.instances), "demand": repr(question.qps)}
+        query |= {"load": "open", "qps": repr(question.qps / best.working), "demand": repr(question.qps)}
     elif row.load is not None:
         load = load_of(question, best)
         assert isinstance(load, ClosedLoop)
@@ -124,6 +140,7 @@ def rows(answer: Answer) -> list[dict[str, Any]]:
     """Every row of a file, SI units in the keys."""
     plain = answer.to_dict()
     formatters = dict.fromkeys(("price_contains", "price_lacks"), ", ".join)
-    rows = [{k: formatters.get(k, lambda v: v)(v) for k, v in row.items() if k != "front"}
+    rows = [{k: formatters.get(k, lambda v: v)(v) for k, v in row.items() if k not in ("front", "plan")}
+            | {f"plan_{k}": v for k, v in (row.get("plan") or {}).items()}
             for row in (*plain["rows"], *plain["what_ifs"])]  # fmt: skip
     return [row | {"question": plain["token"]} for row in rows]

@@ -20,8 +20,8 @@ from engine.resolve.choices import Choices, why_not
 from engine.scenario import Scenario, encode
 from engine.scenario.fields import FIELDS, Field
 from engine.scenario.fields import field as field_of
+from engine.traffic.engines.operating_space import HEAD
 from engine.traffic.engines.scheduler import POLICIES
-from engine.traffic.engines.serving_sweep import HEAD
 from engine.traffic.scenario_load import in_turn, is_decoder, usual_policy
 from hardware_specs.catalog import default_catalog
 from hardware_specs.quantity import SpecError, parse

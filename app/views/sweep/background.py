@@ -19,7 +19,8 @@ from engine.cost.report import Report
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.sweep import Axis, Limit, Objective, SweepCancelled, SweepResult, search, sweep
 from engine.sweep import Space as Designs
-from engine.traffic.engines.serving_sweep import OperatingSpace, serving_sweep
+from engine.traffic.engines.operating_space import OperatingSpace, tail_limits
+from engine.traffic.engines.serving_sweep import serving_sweep
 from hardware_specs.quantity import SpecError
 
 _LAST_CHUNKS_S = 2.0  # that a page waits for what a stopped sweep has done
@@ -57,7 +58,8 @@ def designs_of(scenario: Scenario, space: PageSpace, metrics: Mapping[str, Metri
     grid = tuple(_axis(scenario, group, values) for group in space.groups)
     if space.serving:
         limits = scenario.limits.model_dump(include={"ttft_s", "tpot_s"}, exclude_none=True)
-        return OperatingSpace(scenario, grid, limits=tuple(Limit(name, True, value) for name, value in limits.items()))
+        means = (Limit(name, True, value) for name, value in limits.items())
+        return OperatingSpace(scenario, grid, limits=(*means, *tail_limits(space.tails)))
     return Designs(
         _with_tile(scenario, tiles),
         grid,

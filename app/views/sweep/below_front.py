@@ -21,7 +21,7 @@ from engine.cost.report import Report
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.sweep import Axis, Inverse, inverse, sensitivity
 from engine.sweep import Space as Designs
-from engine.traffic.engines.serving_sweep import HEAD
+from engine.traffic.engines.operating_space import HEAD
 from entries.schema import InputError
 
 SHARE = 0.2  # by which a tornado lowers and raises each number
@@ -156,7 +156,7 @@ def change(report: Report, space: PageSpace, metrics: Mapping[str, Metric]) -> N
             return
         nearest, changes = result
         if not nearest.met:
-            misses = over(nearest.figures, report.scenario.limits.of_figures) or texts.NEAREST_DOES_NOT_FIT
+            misses = over(nearest.figures, report.scenario.limits.of_figures, metrics) or texts.NEAREST_DOES_NOT_FIT
             st.error(fmt.plain(texts.NO_DESIGN_KEEPS.format(missed=misses)), icon=":material/block:")
         elif not changes:
             st.markdown(texts.NOTHING_TO_CHANGE)

@@ -17,9 +17,9 @@ from app.shared.widgets.controlled import controlled, pick
 from app.views.sweep import axes, spaces, texts
 from app.views.sweep.axes import AxisRange, Candidate, Values
 from app.views.sweep.spaces import PageSpace, SpaceChoice
-from engine.scenario import Scenario
+from engine.scenario import Scenario, ScenarioError
 from engine.sweep.space import EVERY_LIMIT, POWERED
-from engine.traffic.engines.serving_sweep import HEAD
+from engine.traffic.engines.operating_space import HEAD, tail_limits
 from engine.traffic.scenario_load import is_decoder
 from hardware_specs.quantity import SpecError
 
@@ -125,11 +125,24 @@ def _lever(path: str) -> bool:
     return path.startswith(HEAD)
 
 
-def _constraints(scenario: Scenario, serving: bool) -> None:
-    """The scenario's own limits; what does not fit in memory never counts."""
+def _constraints(scenario: Scenario, ask: SpaceChoice) -> None:
+    """The scenario's own limits, and an operating point's at percentiles; what does not fit in memory never counts."""
     st.markdown(texts.CONSTRAINTS)
     labels = {"latency_s": texts.LATENCY_LIMIT, "power_w": "Power ≤", "capex_usd": "Budget ≤"}
-    widgets.limits_inputs(scenario, "x", {"ttft_s": "Mean TTFT ≤", "tpot_s": "Mean TPOT ≤"} if serving else labels)
+    if not ask.space.serving:
+        widgets.limits_inputs(scenario, "x", labels)
+        return
+    widgets.limits_inputs(scenario, "x", {"ttft_s": "Mean TTFT ≤", "tpot_s": "Mean TPOT ≤"})
+
+    def commit(text: str) -> None:
+        try:
+            tail_limits(text)
+        except ScenarioError as error:
+            say(spaces.PARAM, texts.NOTHING_CHANGED.format(why=fmt.sentence(error)))
+            return
+        ask.choose(replace(ask.space, tails=text.strip()))
+
+    widgets.percentile_limits(ask.space.tails, "x.tails", commit, texts.TAILS_HELP)
 
 
 def _objectives(metrics: Mapping[str, Metric], ask: SpaceChoice, names: list[str]) -> None:
@@ -189,7 +202,7 @@ def controls(ask: SpaceChoice, metrics: Mapping[str, Metric], names: list[str]) 
             )
         _kind(ask)
         _axes(axes.candidates(scenario), ask)
-        _constraints(scenario, space.serving)
+        _constraints(scenario, ask)
         if space.serving:
             st.caption(texts.SERVING_OBJECTIVES)
         else:

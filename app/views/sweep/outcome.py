@@ -15,7 +15,8 @@ from engine.cost.report import Report
 from engine.sweep import Space as Designs
 from engine.sweep import SweepResult
 from engine.sweep.search import Figures
-from engine.traffic.engines.serving_sweep import HOW, OperatingSpace
+from engine.traffic.engines.operating_space import OperatingSpace
+from engine.traffic.engines.serving_sweep import HOW
 
 _FRONT_DRAWN = 1500
 
@@ -177,4 +178,5 @@ class Outcome:
         if not limits or not figures.size:
             return None
         over = np.max([limit.excess(figures[self.result.figures.index(limit.figure)]) for limit in limits], axis=0)
+        over = np.where(np.isnan(over), np.inf, over)  # what no run tells of a point in closed form
         return self.design(int(self.cloud_numbers[int(np.argmin(over))]))

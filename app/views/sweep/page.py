@@ -189,7 +189,7 @@ def show() -> None:
     ask = spaces.SpaceChoice(scenario, names)
     space = ask.space
     figures = spaces.figure_names(names, scenario, dict(space.axes))
-    metrics = spaces.OPERATING if space.serving else {name: metrics[name] for name in figures}
+    metrics = spaces.operating(space, scenario) if space.serving else {name: metrics[name] for name in figures}
     running: sweep_run.RunningSweep | None = st.session_state.get("sweep_run")
     covered = running is not None and running.covers(scenario, space)
     usual = first and not ask.wrong and space.size <= axes.room(scenario)

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from app.shared import formats as fmt
 from app.shared import glossary
-from app.shared.glossary import Metric
+from app.shared.glossary import Metric, in_text
 from app.shared.widgets.choices import remember
 from app.views.sweep import axes, texts
 from app.views.sweep.axes import AxisRange, Values
@@ -22,7 +22,8 @@ from engine.scenario import Scenario, ScenarioError
 from engine.scenario.overrides import without_figure
 from engine.scenario.token import boundary, token_of, unpack
 from engine.sweep.space import POWERED
-from engine.traffic.engines.serving_sweep import HEAD
+from engine.traffic.engines.operating_points import label_of
+from engine.traffic.engines.operating_space import GOODPUT, HEAD, TAILS, tail_limits
 from hardware_specs.quantity import SpecError
 
 PARAM = "x"
@@ -40,12 +41,14 @@ OPERATING = {name: Metric.of(name, label=_MEANS.get(name, "")) for name in _SERV
 class PageSpace:
     """Axes in order and up to three objectives, the first two of which are drawn against each other.
 
-    Axes of a tie are set together, first value with first: they make as many designs as one of them.
+    Axes of a tie are set together, first value with first: they make as many designs as one of them. ``tails``: limits
+    of operating points at percentiles, as `tail_limits` reads them.
     """
 
     axes: tuple[tuple[str, Values], ...]
     objectives: tuple[str, ...]
     ties: tuple[tuple[str, ...], ...] = ()
+    tails: str = ""
 
     @property
     def serving(self) -> bool:
@@ -77,6 +80,19 @@ class PageSpace:
         """Designs of the space. [-]"""
         values = dict(self.axes)
         return math.prod(max(axes.length(values[path]) for path in group) for group in self.groups)
+
+
+def operating(space: PageSpace, scenario: Scenario) -> dict[str, Metric]:
+    """The figures of an operating point under the limits of a space and of a scenario."""
+    result = dict(OPERATING)
+    for limit in tail_limits(space.tails):
+        time, metric = TAILS[limit.figure]
+        request = time.removeprefix("steady_")
+        label = label_of(f"{request}:{metric}")
+        result[limit.figure] = Metric(limit.figure, label if request == time else f"Steady {in_text(label)}", "s")
+    if space.tails or scenario.limits.ttft_s is not None or scenario.limits.tpot_s is not None:
+        result[GOODPUT] = Metric(GOODPUT, "Goodput", "QPS", True)
+    return result
 
 
 def metrics(report: Report) -> dict[str, Metric]:
@@ -113,7 +129,8 @@ def write(space: PageSpace) -> str:
         [path, {"from": v.low, "to": v.high, "steps": v.steps, "log": v.log} if isinstance(v, AxisRange) else list(v)]
         for path, v in space.axes
     ]
-    data = {"axes": plain, "objectives": list(space.objectives)} | ({"ties": space.ties} if space.ties else {})
+    data: dict[str, Any] = {"axes": plain, "objectives": list(space.objectives)}
+    data |= {name: value for name in ("ties", "tails") if (value := getattr(space, name))}
     return token_of(f"{VERSION}z", data, "space", LIMIT)
 
 
@@ -137,7 +154,8 @@ def _space(plain: Any) -> PageSpace:
     paths = [path for tie in ties for path in tie]
     if len(set(paths)) < len(paths) or not set(paths) <= set(rows) or any(len(tie) < 2 for tie in ties):
         raise ScenarioError(texts.SPACE_TIES)
-    return PageSpace(tuple(rows.items()), tuple(map(str, plain["objectives"])), ties)
+    tail_limits(tails := str(plain.get("tails", "")))
+    return PageSpace(tuple(rows.items()), tuple(map(str, plain["objectives"])), ties, tails)
 
 
 def _values(plain: Any) -> Values:
@@ -171,7 +189,8 @@ def fitting(space: PageSpace, scenario: Scenario, names: list[str]) -> tuple[Pag
     figures = list(OPERATING) if space.serving else figure_names(names, scenario, dict(fits))
     goals = tuple(dict.fromkeys(o for o in space.objectives if o in figures))[:3]
     ties = tuple(tie for tie in space.ties if not set(tie) & set(missing))
-    return PageSpace(tuple(fits), goals if len(goals) >= 2 else _usual_objectives(figures, dict(fits)), ties), missing
+    goals = goals if len(goals) >= 2 else _usual_objectives(figures, dict(fits))
+    return replace(space, axes=tuple(fits), objectives=goals, ties=ties), missing
 
 
 def _usual_objectives(names: list[str], paths: Container[str]) -> tuple[str, ...]:

@@ -130,24 +130,30 @@ def summary(outcome: Outcome) -> str:
 
 
 def _failures(outcome: Outcome) -> str:
-    return ", ".join(f"{texts.MISSED.get(name, name)} {fmt.percent(share)}" for share, name in outcome.failures)
+    return ", ".join(f"{_limit_name(outcome, name)} {fmt.percent(share)}" for share, name in outcome.failures)
+
+
+def _limit_name(outcome: Outcome, name: str) -> str:
+    """What a design fails, in words."""
+    return texts.MISSED.get(name) or outcome.metrics[name].label
 
 
 def unmet(outcome: Outcome) -> str:
     """What to say where no design meets all limits: the closest one and the limit that binds."""
     text = texts.NO_DESIGN.format(noun=spaces.noun(outcome.serving))
     limits = {limit.figure: limit.value for limit in outcome.space.limits}
-    closest = over(outcome.closest.figures, limits) if outcome.closest is not None else ""
+    closest = over(outcome.closest.figures, limits, outcome.metrics) if outcome.closest is not None else ""
     if closest:
         text += f" Closest: {closest}."
     for share, name in outcome.failures[:1]:
-        text += texts.BINDING_LIMIT.format(failed=texts.MISSED.get(name, name), share=fmt.percent(share))
+        text += texts.BINDING_LIMIT.format(failed=_limit_name(outcome, name), share=fmt.percent(share))
     return text
 
 
-def over(figures: Mapping[str, float], limits: Mapping[str, float]) -> str:
+def over(figures: Mapping[str, float], limits: Mapping[str, float], metrics: Mapping[str, Metric]) -> str:
     """Figures that lie above their limits: `21.3 ms (limit 20.0 ms) at 58 W (limit 50 W)`."""
-    above = ((Metric.of(name), limit) for name, limit in limits.items() if figures.get(name, 0.0) > limit)
+    names = [name for name, limit in limits.items() if figures.get(name, 0.0) > limit]
+    above = ((metrics.get(name) or Metric.of(name), limits[name]) for name in names)
     return " at ".join(f"{m.text(figures[m.name])} (limit {m.text(limit)})" for m, limit in above)
 
 

@@ -24,11 +24,14 @@ from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.scenario_load import priced
 from engine.traffic.service import TrafficError
 from engine.traffic.sizes import Fixed, Sizes
+from engine.traffic.sla import agreed
 
 LIMITS = {"ttft_s": ("ttft", "p99"), "tpot_s": ("tpot", "p50"), "e2e_s": ("e2e", "p99")}
 """Limits of a serving engine, and the figure that each is about where its name has no percentile, as ``ttft:p90``."""
-LABELS = {"ttft_s": "TTFT p99", "tpot_s": "TPOT p50", "e2e_s": "End to end p99"}
+_CALLED = {"ttft": "TTFT", "tpot": "TPOT", "itl": "Inter-token", "e2e": "End to end"}
+LABELS = {name: f"{_CALLED[time]} {metric}" for name, (time, metric) in LIMITS.items()}
 """What each limit is called, with that percentile."""
+METRICS = ("mean", "p50", "p90", "p95", "p99")
 _FEWEST, _ROWS = 2, 20_000_000  # of each client where a run would make more output tokens than so many
 _SHARES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95, 1.05)  # of the saturated rate, the points of a curve
 _POINTS = len(_SHARES)
@@ -46,11 +49,41 @@ def about(name: str) -> tuple[str, str]:
     time, _, metric = name.partition(":")
     if name in LIMITS:
         return LIMITS[name]
-    if time not in ("ttft", "tpot", "itl", "e2e") or metric not in ("mean", "p50", "p90", "p95", "p99"):
+    if time not in _CALLED or metric not in METRICS:
         raise TrafficError(
             f"sla is {brief(name)}; a serving engine has ttft, tpot, itl and e2e, each mean, p50, p90, p95 or p99"
         )
     return time, metric
+
+
+def label_of(name: str) -> str:
+    """What a limit is called, with its mean or percentile: `TTFT p90`."""
+    time, metric = about(name)
+    return f"{_CALLED[time]} {metric}"
+
+
+def tightest(limits: Mapping[str, float]) -> dict[str, float]:
+    """The times of a request, each by its tightest limit; gaps between tokens are none of them. [s]"""
+    times: dict[str, float] = {}
+    for name, limit in limits.items():
+        time = about(name)[0]
+        if time != "itl":
+            times[time] = min(limit, times.get(time, limit))
+    return times
+
+
+def limits_of(text: str) -> dict[str, float]:
+    """Limits by the names that `about` takes, of ``ttft:p99=300ms,tpot:p90=25ms``. [s]
+
+    TrafficError for a text that is none, a time or a metric that there is none of, and a limit that is there twice.
+    """
+    limits = dict[str, float]()
+    for time, metric, limit in map(agreed, text.split(",")):
+        name = ":".join([*about(f"{'e2e' if time == 'latency' else time}:{metric}")])
+        if name in limits:
+            raise TrafficError(f"sla has {name} twice; give one limit of each")
+        limits[name] = limit
+    return limits
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,16 +174,6 @@ class Engine:
     limits: Mapping[str, float]
     pools: Pools | None = None
 
-    @cached_property
-    def goods(self) -> dict[str, float]:
-        """What goodput counts as in time: the times of a request, each by its tightest limit. [s]"""
-        goods: dict[str, float] = {}
-        for name, limit in self.limits.items():
-            time = about(name)[0]
-            if time != "itl":
-                goods[time] = min(limit, goods.get(time, limit))
-        return goods
-
     def requests(self, load: ClosedLoop | Arrivals) -> int:
         """Requests of a run: 12 of each client, at least 64, 2,000 of an open load; fewer where they are very long."""
         clients = load.clients if isinstance(load, ClosedLoop) else 0
@@ -169,7 +192,7 @@ class Engine:
             self.inputs,
             self.outputs,
             requests or self.requests(load),
-            limits={f"{time}_s": limit for time, limit in self.goods.items()},
+            limits={f"{time}_s": limit for time, limit in tightest(self.limits).items()},
             seed=seed,
             **of_requests,
         )

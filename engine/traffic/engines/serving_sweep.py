@@ -2,14 +2,13 @@
 
 Every operating point is answered in closed form (`engine.kernels.events.closed_forms`): means of a closed loop. Those
 that no other beats in output tokens per second of a device and of a user are run through the calendar of passes until
-the front is of such alone. Estimates, each row says which.
+the front is of such alone, and so are all limits at a percentile there. Estimates, each row says which.
 """
 
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,95 +17,35 @@ from numpy.typing import NDArray
 from engine.devices.common.contract import Unsupported
 from engine.kernels.events.closed_forms import ANSWER, POINT, steady_points
 from engine.kernels.search.pareto import front_mask
-from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError, encode
-from engine.scenario.overrides import apply
-from engine.scenario.token import boundary, brief
-from engine.sweep.axis import Axis
-from engine.sweep.goals import Limit, Objective
+from engine.sweep.goals import Limit
 from engine.sweep.result import Counts, Front, SweepResult, shown
-from engine.sweep.space import Space, space_of
 from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.engines.operating_points import Engine, engine
+from engine.traffic.engines.operating_space import (
+    FIGURES,
+    GOODPUT,
+    OBJECTIVES,
+    TAILS,
+    OperatingSpace,
+    operating_space_of,
+    scheduler_of,
+)
 from engine.traffic.engines.pass_run import rules_of
 from engine.traffic.engines.pass_times import acceptance_of
-from engine.traffic.engines.priority import parse
-from engine.traffic.engines.scheduler import POLICIES, Scheduler, policy_of
+from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.scenario_load import usual_policy
 from engine.traffic.service import TrafficError
 
-HEAD = "serving."
-_DERIVED = ("preempt", "swap_s", "swap_blocks", "ranks", "replicas")  # of a scenario's own host and devices
-LEVERS = {"clients": 0, "policy": ""} | {k: v for k, v in vars(Scheduler(kv_blocks=1)).items() if k not in _DERIVED}
-"""What may follow `serving.` in an axis, and what its values are like: clients of a closed loop, the policy that the
-rest is by default, and fields of `Scheduler`."""
-_SWITCH = {"on": True, "true": True, "off": False, "false": False}
-_KINDS: dict[type, str] = {bool: "on or off", int: "a whole number", float: "a number", tuple: "numbers in a list"}
-_POINTS_MOST, _RUNS_MOST = 2_000_000, 400
-FIGURES = ("requests_per_s", "ttft_s", "tpot_s", "output_tokens_per_s_per_device", "output_tokens_per_s_per_user")
-OBJECTIVES = (FIGURES[4], FIGURES[3])
+_RUNS_MOST = 400
 HOW = ("closed form", "calendar")
 """How a point's figures were found, by whether it was simulated."""
 
 
-@dataclass(frozen=True)
-class OperatingSpace(Space):
-    """Axes of a scenario, and last those of its serving engine: their paths begin with ``serving.``.
-
-    Levers that are set together share an axis. TrafficError for an axis or a value that no lever takes, or a limit that
-    a point has no figure of.
-    """
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "axes", tuple(sorted(self.axes, key=_is_lever)))
-        object.__setattr__(self, "objectives", tuple(Objective(name, -1.0) for name in OBJECTIVES))
-        for axis in self.axes:
-            if "batch" in axis.paths and len(axis) > 1:
-                raise TrafficError("axis batch: an engine sets it from pass to pass; serving.max_seqs is its most")
-            for path, value in (setting for at in range(len(axis)) for setting in axis.settings(at)):
-                name = path.removeprefix(HEAD)
-                if (name != path) != _is_lever(axis):
-                    raise TrafficError(f"axis {axis.path[:60]}: {path[:60]} can't be set together with the rest")
-                if name != path and name not in LEVERS:
-                    raise TrafficError(f"axis {path[:60]}: serving has {', '.join(LEVERS)}")
-                if name == "policy" and value not in POLICIES:
-                    raise TrafficError(f"{path} is {brief(value)}; it must be one of {', '.join(POLICIES)}")
-        for limit in self.limits:
-            if limit.figure not in FIGURES:
-                raise TrafficError(f"limit {limit.figure}: an operating point has {', '.join(FIGURES)}")
-        if self.size > _POINTS_MOST:
-            raise TrafficError(f"axes make {self.size:,} operating points; at most {_POINTS_MOST:,} are tried")
-
-    @cached_property
-    def systems(self) -> Space:
-        """The scenarios alone."""
-        return Space(self.base, tuple(axis for axis in self.axes if not _is_lever(axis)))
-
-    @cached_property
-    def choices(self) -> list[dict[str, Any]]:
-        """What every choice of levers sets, by their names, in the order of the points' numbers."""
-        levers = [axis for axis in self.axes if _is_lever(axis)]
-        digits = itertools.product(*(range(len(axis)) for axis in levers))
-        settings = ([s for axis, at in zip(levers, row, strict=True) for s in axis.settings(at)] for row in digits)
-        return [{path.removeprefix(HEAD): value for path, value in row} for row in settings]
-
-    def choice(self, number: int) -> dict[str, Any]:
-        """Levers of a point."""
-        return self.choices[number % len(self.choices)]
-
-    def scenario_at(self, digits: Sequence[int]) -> Scenario:
-        """The scenario at a position on each axis, whatever its levers; ScenarioError where a value is refused."""
-        return self.systems.scenario_at(digits[: len(self.systems.axes)])
-
-
-def _is_lever(axis: Axis) -> bool:
-    return any(path.startswith(HEAD) for path in axis.paths)
-
-
 @dataclass(eq=False)
 class ServingSweep:
-    """Operating points of a space: their `numbers`, `figures` (`FIGURES`), and which are `simulated`.
+    """Operating points of a space: their `numbers`, `figures` (the space's), and which are `simulated`: others have no
+    percentiles and no goodput.
 
     `front`: places of the points that keep the limits and that no other beats, by rising rate of a user. `refused`: why
     scenarios or points are none, how often.
@@ -124,14 +63,15 @@ class ServingSweep:
 
     @property
     def values(self) -> NDArray[np.float64]:
-        """Figures of all points, (`FIGURES`, n). [SI]"""
-        return np.array(self.figures).reshape(-1, len(FIGURES)).T
+        """Figures of all points, (figures of the space, n). [SI]"""
+        return np.array(self.figures).reshape(-1, len(self.space.figures)).T
 
     def rows(self, places: Sequence[int] | None = None) -> Iterator[dict[str, Any]]:
         """Points as flat rows, those of ``places`` or all: settings, figures, how they were found, the token."""
         for at in range(len(self.numbers)) if places is None else places:
             number = self.numbers[at]
-            found = dict(zip(FIGURES, self.figures[at], strict=True))
+            known = (None if np.isnan(value) else value for value in self.figures[at])
+            found = dict(zip(self.space.figures, known, strict=True))
             settings = {path: shown(value) for path, value in self.space.values(number).items()}
             how, token = HOW[self.simulated[at]], encode(self.space.scenario(number))
             yield settings | found | {"how": how, "token": token}
@@ -140,6 +80,7 @@ class ServingSweep:
     def result(self) -> SweepResult:
         """The same as any sweep's result: its cloud is every point, and says which are `simulated`."""
         order, values = np.argsort(self.numbers), np.vstack([self.values, np.array(self.simulated, float)])
+        names = (*self.space.figures, "simulated")
         numbers = np.array(self.numbers, np.int64)
         goals = [FIGURES.index(name) for name in OBJECTIVES]
         front = Front(self.space, numbers[self.front], values[goals][:, self.front])
@@ -151,7 +92,7 @@ class ServingSweep:
         )  # fmt: skip
         cloud = numbers[order], values[:, order], np.zeros(numbers.size, np.int8)
         set_up = self.seconds - self.pricing_s
-        return SweepResult(self.space, front, front, *cloud, counts, self.seconds, set_up, (*FIGURES, "simulated"))
+        return SweepResult(self.space, front, front, *cloud, counts, self.seconds, set_up, names)
 
     def _refuse(self, why: object, count: int) -> None:
         self.refused[str(why)] = self.refused.get(str(why), 0) + count
@@ -225,7 +166,8 @@ class ServingSweep:
                 continue
             used = min(engines, clients)
             tokens = used * rate * made / whole.devices
-            self.figures.append([used * rate, first, gap, tokens, 1.0 / gap if gap > 0 else np.nan])
+            means = [used * rate, first, gap, tokens, 1.0 / gap if gap > 0 else np.nan]
+            self.figures.append(means + [np.nan] * (len(self.space.figures) - len(means)))
             self.numbers.append(number)
             self.simulated.append(False)
             self._runs.append((whole, rules, clients))
@@ -242,16 +184,21 @@ class ServingSweep:
         self.front = self._best()
 
     def _kept(self, limits: Sequence[Limit]) -> NDArray[np.bool_]:
-        """Which points keep some limits."""
-        kept = np.ones(len(self.numbers), bool)
+        """Which points keep some limits; one that is not simulated one at a percentile where its mean does."""
+        kept, figures = np.ones(len(self.numbers), bool), dict(zip(self.space.figures, self.values, strict=True))
+        means = {"steady_ttft": figures["ttft_s"]}
+        means["steady_e2e"] = np.array([clients for *_, clients in self._runs]) / figures["requests_per_s"]
         for limit in limits:
-            kept &= limit.excess(self.values[FIGURES.index(limit.figure)]) <= 0.0
+            found = figures[limit.figure]
+            if limit.figure in TAILS:
+                found = np.where(self.simulated, found, means.get(TAILS[limit.figure][0], figures["tpot_s"]))
+            kept &= limit.excess(found) <= 0.0
         return kept
 
     def _best(self) -> NDArray[np.int64]:
         values, places = self.values, np.flatnonzero(self._kept(self.space.limits))
-        front = places[front_mask(-values[3:, places])] if places.size else places
-        _, first = np.unique(values[3:, front], axis=1, return_index=True)  # of points alike the first
+        front = places[front_mask(-values[3:5, places])] if places.size else places
+        _, first = np.unique(values[3:5, front], axis=1, return_index=True)  # of points alike the first
         front = front[np.sort(first)]
         return front[np.argsort(values[4, front], kind="stable")]
 
@@ -263,21 +210,23 @@ class ServingSweep:
         rules = replace(choice, kv_blocks=blocks, replicas=whole.scheduler.replicas, ranks=whole.scheduler.ranks)
         self.simulated[at] = True
         try:
-            point = replace(whole, scheduler=rules).at(ClosedLoop(clients), seed=seed)
+            point = replace(whole, scheduler=rules, limits=self.space.goods).at(ClosedLoop(clients), seed=seed)
         except TrafficError as why:
             self._refuse(why, 1)
-            self.figures[at] = [np.nan] * len(FIGURES)
+            self.figures[at] = [np.nan] * len(self.space.figures)
             return
         report = point.report
-        gap = np.nan if report.tpot is None else report.tpot.mean.value
-        first = (report.steady_ttft or report.ttft).mean.value
-        self.figures[at] = [report.requests_per_s, first, gap, point.tokens_per_s_per_device, 1.0 / gap]
 
+        def of(time: str, metric: str) -> float:
+            times = getattr(report, time) or getattr(report, time.removeprefix("steady_"))
+            return np.nan if times is None else float(getattr(times, metric).value)
 
-def has_serving_axes(data: Any) -> bool:
-    """Whether plain data of a space has axes of serving."""
-    axes = data.get("axes") if isinstance(data, Mapping) else None
-    return isinstance(axes, Mapping) and any(str(path).startswith(HEAD) for path in axes)
+        first, gap = of("steady_ttft", "mean"), of("tpot", "mean")
+        further = {name: of(*TAILS[name]) for name in self.space.figures if name in TAILS}
+        further[GOODPUT] = np.nan if report.goodput_per_s is None else report.goodput_per_s
+        user = point.tokens_per_s_per_user or 1.0 / gap
+        means = [report.requests_per_s, first, gap, point.tokens_per_s_per_device, user]
+        self.figures[at] = means + [further[name] for name in self.space.figures[len(FIGURES) :]]
 
 
 def serving_sweep(
@@ -288,18 +237,14 @@ def serving_sweep(
 ) -> ServingSweep:
     """Every operating point of a space, or of its plain data as `space_of` reads it.
 
-    Limits are on ``ttft_s`` and ``tpot_s``, means [s]. ``progress`` hears of the points priced, of how many; once
+    Limits are on ``ttft_s`` and ``tpot_s``, means [s], or at a percentile as ``ttft:p99=300ms``, for which a point in
+    closed form is tried where its mean keeps it. A TTFT or an end-to-end time leaves the first request of each client
+    out, as all of those come at once; goodput has them. ``progress`` hears of the points priced, of how many; once
     ``cancelled`` says so, what is priced is all there is. TrafficError or ScenarioError for what is no such space.
     """
     begun = time.perf_counter()
     if isinstance(source, Mapping):
-        if source.get("objectives"):
-            judged = " and ".join(OBJECTIVES)
-            raise TrafficError(
-                f"objectives is {brief(source['objectives'])}; an operating point has {judged}: leave it out"
-            )
-        plain = space_of(source)
-        source = OperatingSpace(plain.base, plain.axes, limits=plain.limits)
+        source = operating_space_of(source)
     source.systems.check_paths()
     points, count = ServingSweep(source), len(source.choices)
     for system in itertools.takewhile(lambda _: not cancelled(), range(source.systems.size)):
@@ -310,54 +255,3 @@ def serving_sweep(
     points.settle(seed, cancelled)
     points.seconds = time.perf_counter() - begun
     return points
-
-
-def varied(
-    scenario: Scenario, axes: Mapping[str, Sequence[Any]]
-) -> Iterator[tuple[dict[str, Any], Scenario, dict[str, Any]]]:
-    """A scenario and the levers of its scheduler at every choice of axes as `serving_sweep` has them, clients apart.
-
-    TrafficError or ScenarioError for an axis or a value that there is none of.
-    """
-    for values in itertools.product(*axes.values()):
-        settings = dict(zip(axes, values, strict=True))
-        choice, levers = scenario, dict[str, Any]()
-        for path, value in settings.items():
-            name = path.removeprefix(HEAD)
-            if name == path:
-                choice = apply(choice, path, value)
-                if path == "system":  # switches are of its family
-                    usual = default_scenario(choice.system, choice.workload).switches
-                    choice = choice.with_(switches={k: choice.switches.get(k, on) for k, on in usual.items()})
-            elif name == "clients" or name not in LEVERS:
-                raise TrafficError(f"axis {path[:60]}: serving has {', '.join(list(LEVERS)[1:])} here")
-            else:
-                levers[name] = value
-        yield settings, choice, levers
-
-
-def scheduler_of(choice: Mapping[str, Any], usual: str = "vllm") -> Scheduler:
-    """The scheduler that levers of a point mean: its policy's, with what is set. TrafficError for what it refuses.
-
-    ``usual``: the policy where no lever names one.
-    """
-    fields = {name: _read(name, value) for name, value in choice.items() if name not in ("clients", "policy")}
-    clients = choice.get("clients", 1)
-    if type(clients) is not int or clients < 1:
-        raise TrafficError(f"serving.clients is {brief(clients)}; it must be a whole number from 1")
-    return policy_of(str(choice.get("policy", usual)), **fields)
-
-
-def _read(name: str, value: Any) -> Any:
-    """A lever of what an axis or an option says; ScenarioError for what is no such value."""
-    kind: Any = type(LEVERS[name])
-    if name == "priorities":
-        return parse(value)
-    with boundary(f"serving.{name} is {brief(value)}; it must be {_KINDS[kind]}"):
-        if kind is bool:
-            return _SWITCH[str(value).lower()]
-        if isinstance(value, bool) or (kind is int and float(value) != int(value)):
-            raise ValueError
-        if kind is tuple:
-            return tuple(map(float, value if isinstance(value, list | tuple) else [value]))
-        return kind(value)

@@ -31,7 +31,7 @@ NAMES = ["latency_per_unit_s", "power_w", "throughput_per_s", "throughput_per_w"
 def outcome(scenario=GPU, space=SMALL) -> Outcome:
     """What a small sweep finds."""
     report = cached.report(encode(scenario))
-    metrics = spaces.OPERATING if space.serving else spaces.metrics(report)
+    metrics = spaces.operating(space, scenario) if space.serving else spaces.metrics(report)
     running = background.RunningSweep(report, space, metrics, "key")
     shares = list(running)
     assert shares == sorted(shares)

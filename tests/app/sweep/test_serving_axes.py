@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -49,6 +50,21 @@ def test_the_front_is_of_the_calendar_and_the_cloud_says_how_each_point_was_foun
     rows = list(csv.DictReader(io.StringIO(fmt.csv_text(tables.rows(found)))))
     assert {row["how"] for row in rows} == {"calendar"}
     assert [decode(row["token"]).devices for row in rows] == [int(row["devices"]) for row in rows]
+
+
+def test_limits_at_percentiles_travel_in_a_link_and_stand_in_the_table() -> None:
+    space = replace(SPACE.with_axis("serving.clients", (4, 64)), tails="ttft:p99=100ms")
+    assert spaces.read(spaces.write(space)) == space
+    assert spaces.fitting(space, LLAMA, [])[0] == space
+    found = outcome(LLAMA, space)
+    frame = tables.frame(found, found.front)
+    assert {"Steady TTFT p99 (ms)", "Goodput (QPS)"} <= {name.replace("kQPS", "QPS") for name in frame}
+    assert max(frame["Steady TTFT p99 (ms)"]) <= 100.0
+    late = outcome(LLAMA, replace(space, tails="ttft:p99=1us"))
+    assert not late.front
+    assert "The binding limit is Steady TTFT p99, missed by" in tables.unmet(late)
+    with pytest.raises(ScenarioError, match="sla is"):
+        spaces.read(spaces.write(replace(space, tails="soon")))
 
 
 def test_levers_keep_their_limits_their_ties_and_their_place_in_a_link() -> None:

@@ -8,9 +8,10 @@ import pytest
 from app.shared.load import Load, ServingLoad, serving_points
 from app.views.choose.tables import load_address
 from engine import default_scenario, encode, evaluate
-from engine.choose import choose
+from engine.choose import choose, question_of, read_fields
 from engine.choose.simulation import load_of, scheduler_of
 from engine.cli.main import main
+from engine.scenario import ScenarioError
 from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.engines.operating_points import LIMITS, engine
 from engine.traffic.engines.scheduler import POLICIES
@@ -38,6 +39,51 @@ def test_a_limit_on_ttft_holds_for_99_of_100_requests() -> None:
         assert row.load is not None
         assert row.load.ttft_s <= limit
         assert row.best.usd_per_million >= loose[row.system].best.usd_per_million
+
+
+def test_limits_at_percentiles_hold_under_load_with_goodput() -> None:
+    """Only TTFT p99, TPOT p50 and end to end p99 could be asked for."""
+    question = TIGHT | {"sla": {"ttft:p95": 0.2, "itl:p99": 0.05}, "systems": ("mi300x",)}
+    answer = choose(question)
+    (row,) = answer.rows
+    assert row.best is not None
+    assert row.load is not None
+    loose = choose(question | {"sla": {}}).rows[0].best
+    assert loose is not None
+    assert row.best.usd_per_million > 1.2 * loose.usd_per_million
+    tails = dict(row.load.tails)
+    assert tails["ttft:p95"] <= 0.2
+    assert tails["itl:p99"] <= 0.05
+    plain = answer.to_dict()["rows"][0]
+    assert plain["loaded_itl_p99_s"] == tails["itl:p99"]
+    assert 0.0 < plain["loaded_goodput_per_s"] <= plain["loaded_rate_per_s"] / 1024
+    assert question_of(answer.question.token) == answer.question
+    assert read_fields({"sla": "ttft:p95=200ms,latency:p90=3s"}) == {"sla": {"ttft:p95": 0.2, "e2e:p90": 3.0}}
+    for sla in ({"ttft:p42": 1.0}, {"ttft:p95": -1.0}):
+        with pytest.raises(ScenarioError):
+            choose(question | {"sla": sla})
+    with pytest.raises(ScenarioError, match="sla has ttft:p95: that means nothing for ResNet-50"):
+        choose({"workload": "resnet50", "sla": {"ttft:p95": 0.2}})
+
+
+@each("survives", ["none", "card", "node", "domain", "rack"])
+@each("demand", [{"users": 500}, {"qps": 12.0}])
+def test_a_demand_is_met_with_the_failure_down_as_a_plan_has_it(survives: str, demand: dict[str, float]) -> None:
+    """Instances were as many as the demand takes with everything up, and no row had racks or power at the wall."""
+    question = TIGHT | demand | {"survives": survives, "systems": ("mi300x",), "rack_w": 40_000}
+    answer = choose(question)
+    (row,) = answer.rows
+    assert row.best is not None
+    assert row.plan is not None
+    assert row.plan.nodes == row.best.instances
+    assert row.plan.survives == survives
+    assert row.plan.degraded_qps >= row.best.need * row.best.rate / 1024 * (1 - 1e-9)
+    assert row.load is not None
+    if "users" in demand:
+        assert row.best.clients * row.best.working >= 500
+    plain = answer.to_dict()["rows"][0]["plan"]
+    assert plain["racks"] == -(-row.best.instances // plain["nodes_per_rack"])
+    assert plain["mean_w"] > 0.0
 
 
 @each("demand", [{}, {"users": 500}, {"qps": 12.0}])

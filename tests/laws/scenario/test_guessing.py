@@ -10,7 +10,8 @@ from engine.resolve.bind import bind
 from engine.resolve.choices import choices, default_scenario
 from engine.resolve.draft import drafted, drafts, with_draft, without_draft
 from engine.scenario import Scenario, ScenarioError, encode
-from engine.traffic.engines.serving_sweep import FIGURES, serving_sweep
+from engine.traffic.engines.operating_space import FIGURES
+from engine.traffic.engines.serving_sweep import serving_sweep
 from model_zoo.catalog import default_zoo
 
 ZOO = default_zoo()
