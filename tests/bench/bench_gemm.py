@@ -23,7 +23,7 @@ from engine.lab import probe
 from engine.lab.ir.binary import OPERATIONS_PER_WORD
 from engine.lab.ir.microkernel import HAS_BF16, HAS_COUNT
 from engine.lab.operators.binary import binary_counts, pack_binary
-from engine.lab.operators.gemm import bf16_bits, gemm_bf16, gemm_f32, gemm_s32, gemm_u8, pack_bf16, pack_f32, pack_s8
+from engine.lab.operators.gemm import bf16_bits, gemm_f32, gemm_s32, gemm_u8, pack_bf16, pack_f32, pack_s8
 from tests.bench.timing import ROUNDS, Call, Row, beside, interleaved, row
 from tests.reference.onnx_oracle import session
 
@@ -120,7 +120,7 @@ def _dense(m: int, k: int, n: int) -> list[Row]:
     return rows + _against(
         name,
         operations,
-        lambda: gemm_bf16(bits, narrow, out=f32, threads=1),
+        lambda: gemm_f32(bits, narrow, out=f32, threads=1),
         _torch_calls(bits, bf16_bits(w)),
         kind,
         (0.9, 1.0),

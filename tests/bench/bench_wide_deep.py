@@ -13,7 +13,7 @@ from engine.kernels.jit import isa
 from engine.lab.numerics.criteo import clicks
 from engine.lab.numerics.metrics import auc, log_loss
 from engine.lab.numerics.wide_deep import prepare, train
-from engine.lab.numerics.wide_deep_serving import REFINED, serve_fp32, serve_int8
+from engine.lab.numerics.wide_deep_serving import SCHEMES, serve_fp32, serve_int8
 from tests.bench import wide_deep_peers as peers
 from tests.bench.timing import Call, Row, interleaved, row
 
@@ -28,9 +28,9 @@ def rows() -> list[Row]:
     calibration = prepare(clicks(CALIBRATION, seed=0), model.top)
     raw = clicks(HELD_OUT, seed=1)
     held = prepare(raw, model.top)
-    fp32, int8 = serve_fp32(model), serve_int8(model, calibration)
+    fp32, int8 = serve_fp32(model), serve_int8(model, calibration, SCHEMES["INT8 as published"])
     exact = fp32(raw.ids, held.numbers)
-    refined = serve_int8(model, calibration, REFINED)
+    refined = serve_int8(model, calibration, SCHEMES["INT8 refined"])
     result = []
     right = ((exact > 0.5) == held.labels).mean()
     for name, server in (("as published", int8), ("refined", refined)):

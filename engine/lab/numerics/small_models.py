@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.lab.numerics.perceptron import Adam, backward, forward, random_layers, sigmoid
 from engine.lab.operators.embedding import RowTable, embedding_bag, pack_rows
-from engine.lab.operators.gemm import Packed, bf16_bits, gemm_bf16, gemm_f32, gemm_s32, pack_bf16, pack_f32, pack_s8
+from engine.lab.operators.gemm import Packed, bf16_bits, gemm_f32, gemm_s32, pack_bf16, pack_f32, pack_s8
 from engine.lab.operators.pointwise import quantise
 from engine.numerics.formats import Integer, NumericsError
 
@@ -64,7 +64,7 @@ class QuantisedLayer:
         if format == "fp16":
             return _to_half(gemm_f32(_to_half(x), self._wide["fp16"], self.bias))  # float32 sums, rounded once
         if format == "bf16":
-            return gemm_bf16(bf16_bits(x), self._wide["bf16"], self.bias)
+            return gemm_f32(bf16_bits(x), self._wide["bf16"], self.bias)
         if format != "int8":
             raise NumericsError(f"format is {format!r}; allowed: {', '.join(LAYER_FORMATS)}")
         low, high = self.limits or (min(0.0, float(x.min())), max(0.0, float(x.max())))

@@ -11,29 +11,12 @@ import numpy as np
 from engine.lab.numerics.criteo import clicks
 from engine.lab.numerics.metrics import auc, log_loss, sqnr_db
 from engine.lab.numerics.wide_deep import WideDeep, prepare, train
-from engine.lab.numerics.wide_deep_serving import (
-    ON_CODES,
-    PUBLISHED,
-    REFINED,
-    SYMMETRIC,
-    Scheme,
-    serve_fp32,
-    serve_int8,
-)
+from engine.lab.numerics.wide_deep_serving import SCHEMES, serve_fp32, serve_int8
 from engine.lab.timing import MeasurementCancelled, Progress, Spread, clock_for, sample
 from engine.numerics.formats import NumericsError
 
 MOST_ROWS = 400_000
 _CALIBRATION = 5_000
-
-
-_SCHEMES: dict[str, Scheme | None] = {
-    "FP32": None,
-    "INT8 as published": PUBLISHED,
-    "INT8 symmetric first": SYMMETRIC,
-    "INT8 calibrated on INT8": ON_CODES,
-    "INT8 refined": REFINED,
-}
 
 
 @dataclass(frozen=True)
@@ -109,10 +92,11 @@ def wide_deep_study(
     ):
         if not low <= value <= high:
             raise NumericsError(f"{name} is {value}; allowed: {low} to {high}")
-    steps = iter(range(1, 2 + 2 * len(_SCHEMES)))
+    steps = 3 + 2 * len(SCHEMES)
+    step = iter(range(1, steps + 1))
 
     def report() -> None:
-        if progress is not None and progress(next(steps), 1 + 2 * len(_SCHEMES)) is False:
+        if progress is not None and progress(next(step), steps) is False:
             raise MeasurementCancelled
 
     model = _model(rows)
@@ -122,7 +106,7 @@ def wide_deep_study(
     picks = np.arange(batch) % held_out
     quality, speed, plain, exact = [], [], [], np.empty(0)
     calibration = prepare(clicks(min(_CALIBRATION, rows)), model.top)
-    for name, scheme in _SCHEMES.items():
+    for name, scheme in ({"FP32": None} | SCHEMES).items():
         server = serve_int8(model, calibration, scheme) if scheme else serve_fp32(model)
         p = server(raw.ids, test.numbers)
         exact = p if scheme is None else exact

@@ -49,10 +49,12 @@ class Scheme:
     equalise: bool = False
 
 
-PUBLISHED = Scheme()
-SYMMETRIC = Scheme(symmetric=True)
-ON_CODES = Scheme(on_codes=True)
-REFINED = Scheme(per_channel=True, coverage=99.99, equalise=True)
+SCHEMES = {
+    "INT8 as published": Scheme(),
+    "INT8 symmetric first": Scheme(symmetric=True),
+    "INT8 calibrated on INT8": Scheme(on_codes=True),
+    "INT8 refined": Scheme(per_channel=True, coverage=99.99, equalise=True),
+}
 
 
 class Server:
@@ -146,7 +148,7 @@ def _weights(w: np.ndarray, per_channel: bool) -> tuple[np.ndarray, np.ndarray]:
     return np.rint(w * scale).astype(np.int8), scale
 
 
-def serve_int8(model: WideDeep, calibration: Prepared, scheme: Scheme = PUBLISHED) -> Server:
+def serve_int8(model: WideDeep, calibration: Prepared, scheme: Scheme) -> Server:
     """The model in INT8, ranges taken from calibration rows (part of the training rows, never of those judged).
 
     NumericsError without rows to calibrate on.

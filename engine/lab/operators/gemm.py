@@ -1,4 +1,4 @@
-"""Matrix products on packed weights: u8 x s8 -> s32 or requantised u8, FP32, and 16/9/8-bit weights on FP32 sums.
+"""Matrix products on packed weights: u8 x s8 -> s32 or requantised u8, FP32, and bf16 on FP32 sums.
 
 The API other operators build on (every array C-contiguous; any of M, N, K may be 0)::
 
@@ -8,7 +8,7 @@ The API other operators build on (every array C-contiguous; any of M, N, K may b
     packed = pack_f32(b)                     # float32 [K, N]
     gemm_f32(a, packed, bias=None, relu=False)  # float32 [M, K] -> float32 [M, N]
     packed = pack_bf16(b)                    # float32 [K, N], rounded, or uint16 patterns
-    gemm_bf16(a_bits, packed)                # bf16 patterns [M, K] -> float32 [M, N]
+    gemm_f32(patterns, packed)               # uint16 patterns [M, K] -> float32 [M, N]
 
 All take ``out=`` (written in place) and ``threads=``; results are bit-identical for any number of threads.
 Packing follows :mod:`engine.lab.ir.microkernel`. With AVX512-BF16 the tile of bf16 is vdpbf16ps (denormals count as
@@ -259,10 +259,12 @@ def gemm_f32(
 ) -> np.ndarray:
     """``max(a @ b + bias, relu ? 0 : -inf)`` in float32, summed in order of k from the bias.
 
-    ``a`` float32 [M, K], or bf16 patterns where the weights are packed as such.
-    Error of an element at most ``(K + 1) 2**-24 (|a| @ |b| + |bias|)`` to first order. [-]
+    ``a`` float32 [M, K], or bf16 patterns (uint16) with weights of :func:`pack_bf16`; returns float32 [M, N]. Error of
+    an element at most ``(K + 1) 2**-24 (|a| @ |b| + |bias|)`` to first order. [-]
     """
     narrow = packed.kind == "bf16"
+    if not HAS_BF16 and isinstance(a, np.ndarray) and a.dtype == np.uint16:
+        a = _widen(whole("a", a, np.uint16, 2))
     check(a, np.uint16 if narrow else _REAL, packed, "bf16" if narrow else "f32")
     init = packed.zeros if bias is None else pad("bias", bias, packed.n, np.float32)
     out = output(out, (a.shape[0], packed.n), _REAL)
@@ -286,16 +288,3 @@ def pack_bf16(b: np.ndarray) -> Packed:
     whole("b", b, np.uint16 if patterns else np.float32, 2)
     bits = b if patterns else bf16_bits(b)
     return Packed("bf16", *b.shape, in_panels(bits, "bf16", np.uint16)) if HAS_BF16 else pack_f32(_widen(bits))
-
-
-def gemm_bf16(
-    a_bits: np.ndarray,
-    packed: Packed,
-    bias: np.ndarray | None = None,
-    relu: bool = False,
-    out: np.ndarray | None = None,
-    threads: int | None = None,
-) -> np.ndarray:
-    """``max(a @ b + bias, relu ? 0 : -inf)``: bf16 patterns (uint16) [M, K] -> float32 [M, N]."""
-    whole("a_bits", a_bits, np.uint16, 2)
-    return gemm_f32(a_bits if HAS_BF16 else _widen(a_bits), packed, bias, relu, out, threads)

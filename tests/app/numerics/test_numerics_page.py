@@ -8,7 +8,8 @@ import pytest
 from app.views.numerics import charts, trained
 from app.views.numerics.charts import label
 from engine.lab.numerics.study import TENSORS, in_format, points, tensor
-from engine.lab.numerics.trained import _SCHEMES, Quality
+from engine.lab.numerics.trained import Quality
+from engine.lab.numerics.wide_deep_serving import SCHEMES
 from engine.numerics.formats import NumericsError
 from tests.app.pages import in_card, key_of, opened
 from tests.app.valid import valid
@@ -37,7 +38,7 @@ def test_a_network_is_trained_only_when_asked_and_then_judged_in_each_precision(
     assert not at.exception, [e.message for e in at.exception]
     assert not at.warning
     frame = next(d.value for d in at.dataframe if "AUC" in d.value)
-    assert list(frame["Served in"]) == list(_SCHEMES)
+    assert list(frame["Served in"]) == ["FP32", *SCHEMES]
     assert (frame["AUC"] > 0.6).all()
     assert frame["Answers changed (%)"][0] == 0
 

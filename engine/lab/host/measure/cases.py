@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.lab.operators.gemm import bf16_bits, gemm_bf16, gemm_f32, gemm_u8, pack_bf16, pack_f32, pack_s8
+from engine.lab.operators.gemm import bf16_bits, gemm_f32, gemm_u8, pack_bf16, pack_f32, pack_s8
 from engine.lab.operators.pointwise import quantise
 from engine.scenario import ScenarioError
 
@@ -103,7 +103,7 @@ def _int8(a: np.ndarray, w: np.ndarray, threads: int, exact: np.ndarray) -> _Pro
 
 
 def _bf16(a: np.ndarray, w: np.ndarray, threads: int, exact: np.ndarray) -> _Product:
-    run = partial(gemm_bf16, bf16_bits(a), pack_bf16(w), threads=threads)
+    run = partial(gemm_f32, bf16_bits(a), pack_bf16(w), threads=threads)
     return "gemm_bf16", run, (2, 2, 4), 1.0, 0
 
 

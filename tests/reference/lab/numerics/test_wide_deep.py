@@ -9,28 +9,16 @@ from engine.kernels.jit import JIT_ENABLED
 from engine.lab.numerics.criteo import FIELDS, NUMERIC, VOCABULARY, clicks, normalise
 from engine.lab.numerics.metrics import auc, log_loss
 from engine.lab.numerics.wide_deep import Prepared, WideDeep, prepare, train
-from engine.lab.numerics.wide_deep_serving import (
-    ON_CODES,
-    PUBLISHED,
-    REFINED,
-    SYMMETRIC,
-    Scheme,
-    serve_fp32,
-    serve_int8,
-)
+from engine.lab.numerics.wide_deep_serving import SCHEMES as OFFERED
+from engine.lab.numerics.wide_deep_serving import Scheme, serve_fp32, serve_int8
 from engine.lab.ranges import KernelError
 from engine.numerics.formats import NumericsError
 from tests.reference import naive
 
 pytestmark = pytest.mark.skipif(not JIT_ENABLED, reason="training needs the speed of compiled loops")
 HIDDEN = (96, 64, 32)
-SCHEMES = {
-    "published": PUBLISHED,
-    "refined": REFINED,
-    "by channel": Scheme(per_channel=True),
-    "symmetric first": SYMMETRIC,
-    "calibrated on INT8": ON_CODES,
-}
+SCHEMES = OFFERED | {"by channel": Scheme(per_channel=True)}
+PUBLISHED, REFINED = (OFFERED[f"INT8 {name}"] for name in ("as published", "refined"))
 
 
 @cache
@@ -163,7 +151,7 @@ def test_asymmetric_first_layer_keeps_what_symmetric_codes_would_clip():
     clipped = WideDeep(
         np.maximum(model.tables, 0), model.wide, model.wide_numeric, model.top, model.weights, model.biases
     )
-    error = [np.abs(serve_int8(m, calibration)(ids, rows.numbers) - exact).mean() for m in (model, clipped)]
+    error = [np.abs(serve_int8(m, calibration, PUBLISHED)(ids, rows.numbers) - exact).mean() for m in (model, clipped)]
     assert error[0] < 0.2 * error[1]
 
 
@@ -187,7 +175,11 @@ def test_what_layers_are_given_is_the_definition_s_within_a_step_of_its_codes():
 def test_bits_do_not_depend_on_threads(batch):
     model, calibration = fitted()
     ids, rows = held_out()
-    for server in (serve_fp32(model), serve_int8(model, calibration), serve_int8(model, calibration, REFINED)):
+    for server in (
+        serve_fp32(model),
+        serve_int8(model, calibration, PUBLISHED),
+        serve_int8(model, calibration, REFINED),
+    ):
         one = server(ids[:batch], rows.numbers[:batch], threads=1)
         for threads in (2, 3, 8):
             assert np.array_equal(one, server(ids[:batch], rows.numbers[:batch], threads=threads))
@@ -195,7 +187,7 @@ def test_bits_do_not_depend_on_threads(batch):
 
 def test_nothing_is_answered_for_nothing_and_mistakes_are_named():
     model, calibration = fitted()
-    server = serve_int8(model, calibration)
+    server = serve_int8(model, calibration, PUBLISHED)
     empty = server(np.zeros((0, FIELDS), np.int64), np.zeros((0, NUMERIC), np.float32))
     assert empty.shape == (0,)
     with pytest.raises(KernelError, match="ids has 3 columns; allowed: 26"):
@@ -207,7 +199,7 @@ def test_nothing_is_answered_for_nothing_and_mistakes_are_named():
     with pytest.raises(NumericsError, match="rows is 10; allowed: at least one batch"):
         train(clicks(10))
     with pytest.raises(NumericsError, match="calibration rows is 0"):
-        serve_int8(model, Prepared(calibration.buckets[:0], calibration.numbers[:0], calibration.labels[:0]))
+        serve_int8(model, Prepared(calibration.buckets[:0], calibration.numbers[:0], calibration.labels[:0]), PUBLISHED)
 
 
 def test_counts_become_numbers_between_nought_and_one():

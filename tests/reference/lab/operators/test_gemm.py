@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from engine.lab.operators import gemm
 from engine.lab.operators.binary import binary_counts, pack_binary
-from engine.lab.operators.gemm import bf16_bits, gemm_bf16, gemm_f32, gemm_s32, gemm_u8, pack_bf16, pack_f32, pack_s8
+from engine.lab.operators.gemm import bf16_bits, gemm_f32, gemm_s32, gemm_u8, pack_bf16, pack_f32, pack_s8
 from engine.lab.ranges import KernelError
 from tests.effort import examples
 from tests.reference import naive_gemm as naive
@@ -75,7 +75,7 @@ def test_the_way_a_product_is_cut_changes_no_bit(m, k, n, depth, seed):
         lambda: gemm_s32(a, ints, 3),
         lambda: gemm_u8(a, ints, np.full(n, 1e-3, np.float32)),
         lambda: gemm_f32(x, reals, relu=True),
-        lambda: gemm_bf16(patterns, wide),
+        lambda: gemm_f32(patterns, wide),
     ]
     whole = [call() for call in calls]
     with mock.patch.multiple(gemm, DEPTH=depth, ROW_BLOCK_BYTES=1):

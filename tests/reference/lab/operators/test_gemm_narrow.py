@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.lab.operators.gemm import bf16_bits, gemm_bf16, pack_bf16
+from engine.lab.operators.gemm import bf16_bits, gemm_f32, pack_bf16
 from tests.effort import examples
 from tests.reference import naive_gemm as naive
 
@@ -20,10 +20,10 @@ def test_bfloat_products(m, k, n, seed):
     rng = np.random.default_rng(seed)
     a, b = (bf16_bits(rng.standard_normal(shape).astype(np.float32)) for shape in ((m, k), (k, n)))
     x, w = naive.widened(a, "bf16"), naive.widened(b, "bf16")
-    got = gemm_bf16(a, pack_bf16(b))
+    got = gemm_f32(a, pack_bf16(b))
     assert np.all(np.abs(got - naive.real(x, w)) <= 2 * naive.real_bound(x, w))
     for threads in (1, 2):
-        assert gemm_bf16(a, pack_bf16(w), threads=threads).tobytes() == got.tobytes()
+        assert gemm_f32(a, pack_bf16(w), threads=threads).tobytes() == got.tobytes()
 
 
 def test_an_infinity_beside_the_end_of_an_odd_row_stays_one():
@@ -31,7 +31,7 @@ def test_an_infinity_beside_the_end_of_an_odd_row_stays_one():
     a[1, 3], a[2, 4], b[3, 2] = np.inf, -np.inf, -1
     with np.errstate(invalid="ignore"):
         expected = (a[:, :, None] * b[None]).sum(1)
-    got = gemm_bf16(bf16_bits(a), pack_bf16(b))
+    got = gemm_f32(bf16_bits(a), pack_bf16(b))
     np.testing.assert_array_equal(got, expected)
 
 
