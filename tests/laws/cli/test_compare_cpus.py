@@ -102,7 +102,7 @@ def test_a_part_is_found_as_its_own_system_or_the_name_of_its_entry_has_it(capsy
 
 
 NEAR = {  # by table and figure: median and 90th percentile of |predicted / measured - 1|, reached and rounded up
-    "xeon": {"fp32": (0.12, 0.33), "int8": (0.13, 0.40), "int8/fp32": (0.14, 0.36)},
+    "xeon": {"fp32": (0.12, 0.33), "int8": (0.13, 0.40), "int8/fp32": (0.14, 0.37)},
     "ncnn": {"fp32": (0.12, 0.38), "fp16": (0.21, 0.48), "int8": (0.14, 0.37)},
 }
 
@@ -121,7 +121,14 @@ def test_rows_lie_as_near_as_they_did(table, capsys):
 
 
 def test_a_network_s_name_may_end_with_its_framework_or_its_shape(capsys, tmp_path):
-    found = ("mobilenet-ssd-CF", "resnet-18-pytorch-PT", "densenet-121 [224x224]", "ssdlite_mobilenet_v2-TF")
+    found = (
+        "mobilenet-ssd-CF",
+        "resnet-18-pytorch-PT",
+        "densenet-121 [224x224]",
+        "ssdlite_mobilenet_v2-TF",
+        "xlm_mrpc",
+        "PeleeNet",
+    )
     data, _ = compared(capsys, tmp_path, "cpu,model,int8,fp32,unit", *(f"i9-12900K,{n},200,100,fps" for n in found))
     assert data["predicted"] == 2 * len(found)
 
