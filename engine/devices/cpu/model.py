@@ -18,7 +18,7 @@ from engine.devices.cpu.operator import (
     weights_at,
     weights_kept,
 )
-from engine.devices.cpu.share import R, cycle_share, on_threads, tiled_gain
+from engine.devices.cpu.share import TILE_PIXELS, R, cycle_share, on_threads, tiled_gain
 from engine.devices.cpu.share import field_of as _of
 from engine.devices.cpu.streams import OVERHEAD, ROOF, WIDTH, row_sum, side_by_side, wait_for_others
 from engine.kernels.ir.doubles import (
@@ -106,10 +106,12 @@ def _price_ops(rows, table, flags, size, ways, rec, final, out):
         narrow = quantised and rec[R.fuse_requantise * LANES] > 0.0 and flags[j, F.narrow] > 0.0
         element = weight_size if narrow else wide_size
 
+        together = spread(1.0)  # pixels that weights stream past at once
         if flags[j, F.tiled] > 0.0:  # fewer multiplications of transformed tiles, by weights transformed beforehand
             rate, size_ratio = (_of(rec, R.low_tiles), 2.0) if low else (spread(1.0), 1.0)
             gain = tiled_gain(m / batch, flags[j, F.channels], n, rate, rec)
             flops /= gain
+            together *= chosen(above(gain, 1.0), TILE_PIXELS, 1.0)
             weights *= chosen(above(gain, 1.0), _of(rec, R.winograd_weights) * size_ratio, 1.0)
 
         resident, flow, apart, scans, extra_ops = activations(j, flags, reads, writes, low, narrow, rec)
@@ -182,7 +184,7 @@ def _price_ops(rows, table, flags, size, ways, rec, final, out):
             exposure = max(flags[j, F.slides], flags[j, F.window]) * _of(rec, R.exposed)
             stall = exposure * (flow + again) * (act_near - act_private) / shared_rate
             compute, offchip, onchip = product_overlap(
-                m, busy, quantising, binary, far_w, near_w, far_a, near_a, far_p, near_p, stall
+                m / together, busy, quantising, binary, far_w, near_w, far_a, near_a, far_p, near_p, stall
             )
         else:
             offchip, onchip = far_w + far_a, near_w + near_a

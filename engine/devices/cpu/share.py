@@ -47,6 +47,7 @@ BY_CORES = (
 LINE = 64.0  # bytes of a cache line
 THREAD_ROWS, THREAD_COLUMNS = 16.0, 64.0  # of a product's result that one thread takes: a few register tiles
 _TILE_SIDE = 4.0  # pixels of a Winograd tile's side
+TILE_PIXELS = _TILE_SIDE * _TILE_SIDE
 _STREAMED_ROWS = 4.0  # up to here a product streams its weights past each row instead of filling tiles
 
 

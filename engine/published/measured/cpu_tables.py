@@ -154,7 +154,8 @@ def _part(cells: Mapping[str, str], catalog: Catalog) -> tuple[str, dict[str, An
         settings |= _cluster(name, slow)
     threads = _whole(cells, "threads")
     if "little" in spec and threads > float(settings.get(_CORES, cores_of(part, catalog))):
-        part, settings[_CORES] = spec["little"], str(threads)  # shares are equal: the slow cores end last
+        part = spec["little"]  # shares are equal: the slow cores end last
+        settings |= (_cluster(name, True) if "generic" in spec else {}) | {_CORES: str(threads)}
     if (clock := re.search(r"Overclock to ([\d.]+) ?GHz", name, re.I)) is not None:
         settings["devices.0.cpu.clock"] = f"{clock[1]} GHz"
     return part, settings

@@ -171,6 +171,14 @@ def test_boards_of_cores_that_are_known_have_a_prediction(board, part, capsys, t
     assert all(0.1 < float(row["predicted_min_ms"]) < 1e4 for row in rows)
 
 
+def test_all_threads_of_a_part_known_by_its_cores_end_with_the_slow_ones_at_their_clock(capsys, tmp_path):
+    """Eight threads of a Kirin 970 ran on eight Cortex-A53 of 2.4 GHz, the clock of its Cortex-A73."""
+    said = '"HUAWEI KIRIN 970 (Cortex-A73 2.4GHz x 4 + Cortex-A53 {}GHz x 4)",cpu,8,0,8,vgg16,fp,100,,'
+    _, rows = compared(capsys, tmp_path, BOARD, *(said.format(clock) for clock in (1.8, 0.9)))
+    usual, slow = (float(row["predicted_min_ms"]) for row in rows)
+    assert 1.2 * usual < slow < 2.1 * usual
+
+
 def test_a_count_of_cores_may_stand_behind_a_star(capsys, tmp_path):
     """Three of 2 GHz were read as one, so four threads ran on the slow cores."""
     said = "Qualcomm Snapdragon 8 Gen 2 (Kyro 3.20 GHz + 2.80 GHz x 4 + 2.00 GHz {} 3)"

@@ -11,7 +11,7 @@ from engine.devices.cpu import family
 from engine.devices.cpu.fields import RUNTIME
 from engine.devices.cpu.flags import WIDE_INPUT, F
 from engine.devices.cpu.share import R
-from engine.devices.cpu.streams import MOVED, OVERHEAD
+from engine.devices.cpu.streams import BUSY, COMPUTE, MOVED, OFFCHIP, OVERHEAD
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from hardware_specs.catalog import default_catalog
@@ -110,6 +110,15 @@ def test_tiles_multiply_less_and_their_weights_are_more():
     strided = run("ncnn", "raspberry-pi-5", "mobilenet-v1", tile=(1,))  # depthwise windows have no tiles
     same = replace(strided, model=dict(strided.model) | {"winograd": 1.0})
     assert family.price(strided).total_s == family.price(same).total_s
+
+
+def test_weights_stream_past_all_pixels_of_a_tile():
+    """ResNet-18's last maps are 49 pixels, three tiles and a part: a third of their products hides what DRAM sends."""
+    usual = run("ncnn", "raspberry-pi-5", "resnet18", tile=(1,))
+    out = family._columns(usual)
+    last = [i for i, op in enumerate(usual.ops) if op.kind == "Conv" and op.m.at() == 49 and op.k.at() == 9 * 512]
+    assert (out[last, OFFCHIP] > out[last, BUSY]).all()
+    assert out[last, COMPUTE] == pytest.approx(out[last, BUSY] * (1.0 - 16.0 / 49.0))
 
 
 def test_tiles_of_int8_multiply_in_16_bits():
