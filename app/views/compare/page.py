@@ -241,20 +241,19 @@ def show() -> None:
             why = f"**{column.letter} · {fmt.plain(column.name)} has no numbers:** {fmt.plain(column.reason)}"
             st.info(why, icon=":material/block:")
     running = [c for c in columns if c.report is not None]
-    first, second = st.container(), st.container()
-    chart_slot, table_slot = (first, second) if parts.mobile() else (second, first)
-    with table_slot:
+    if not parts.mobile():
         side_by_side(columns, base)
     if running:
-        left, right = chart_slot.columns(2, gap="small")
+        left, right = st.columns(2, gap="small")
         with left:
             metric = one_metric(columns, base)
         with right:
             where_time(columns)
-        rival = _pair(columns, base)
-        if rival is not None:
-            where_gain(base, rival, metric)
-            by_operator(base, rival)
+    if parts.mobile():
+        side_by_side(columns, base)
+    if running and (rival := _pair(columns, base)) is not None:
+        where_gain(base, rival, metric)
+        by_operator(base, rival)
 
 
 show()
