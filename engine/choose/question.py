@@ -110,7 +110,8 @@ class Question(ChoiceRecord):
 
 READABLE = {
     "inputs": "inputs", "outputs": "outputs", "latency": "latency_s", "ttft": "ttft_s", "tpot": "tpot_s",
-    "sla": "sla", "power": "power_w", "qps": "qps", "users": "users", "batch": "batch", "bits": "bits",
+    "sla": "sla", "power": "power_w", "qps": "qps", "users": "users", "survives": "survives",
+    "rack_slots": "rack_slots", "rack_w": "rack_w", "batch": "batch", "bits": "bits",
 }  # fmt: skip
 """Fields as people write them, on the command line and in an address: ``tpot=25ms``."""
 

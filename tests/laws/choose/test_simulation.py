@@ -1,5 +1,6 @@
 """Is a language model in Choose what the Load page's calendar of passes says of it?"""
 
+import json
 import re
 from dataclasses import replace
 
@@ -169,3 +170,13 @@ def test_a_terminal_has_the_times_under_load(capsys: pytest.CaptureFixture[str])
     assert "ttft p99" in table[1]
     assert ttft in table[2]
     assert tpot in table[2]
+
+
+def test_the_command_asks_what_may_fail_and_what_a_rack_takes(capsys) -> None:
+    """They were options of the command that no question had."""
+    argv = ["choose", "gpt2-345m", "--qps", "40", "--systems", "h100-sxm", "--json"]
+    assert main([*argv, "--survives", "rack", "--rack-slots", "4", "--rack-w", "9000"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    asked = {name: answer["question"][name] for name in ("survives", "rack_slots", "rack_w")}
+    assert asked == {"survives": "rack", "rack_slots": 4, "rack_w": 9000.0}
+    assert answer["rows"][0]["plan"]["spare_nodes"] == answer["rows"][0]["plan"]["nodes_per_rack"] == 4
