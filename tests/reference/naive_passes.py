@@ -69,6 +69,7 @@ class Twin:
     swapped: int = 0
     host: int = 0
     most: int = 0
+    desk: simpy.Resource | None = None  # the front end, one for all ranks
 
     def run(self) -> None:
         run_together([self])
@@ -81,15 +82,36 @@ class Twin:
         self.running: list[Sequence] = []
         self.next = self.clients or len(self.arrive)
         self.rang = self.env.event()
+        self.desk = self.desk or simpy.Resource(env, 1)
         for number in range(self.next):
             self.env.process(self.arrives(number, self.arrive[number]))
 
     def arrives(self, number, at):
         if at > self.env.now:  # else it is seen at this very instant, before the engine looks
             yield self.env.timeout(at - self.env.now)
-        self.coming.append((at, Sequence(number, *self.lengths[number])))
+        one = Sequence(number, *self.lengths[number])
+        if self.rules.front_end_s(1, 1):
+            yield self.env.process(self.works(self.rules.read_s * one.prompt))
+            at = self.env.now
+        self.coming.append((at, one))
         if not self.rang.triggered:
             self.rang.succeed()
+
+    def works(self, seconds):
+        """The front end, first come first served."""
+        with self.desk.request() as turn:
+            yield turn
+            yield self.env.timeout(seconds)
+
+    def writes(self, one, place):
+        """A token on its way to its client."""
+        if self.rules.front_end_s(1, 1):
+            yield self.env.process(self.works(self.rules.write_s + self.rules.repeat_s * (place - 1)))
+        if place == 1:
+            self.first[one.number] = self.env.now
+        if place == one.wanted:
+            self.finish[one.number] = self.env.now
+            self.ask()
 
     def held(self, tokens):
         return -(-tokens // self.rules.block)
@@ -208,11 +230,9 @@ class Twin:
             one.written += self.shares[one.number]
             if one.written < one.context:
                 continue
-            self.first.setdefault(one.number, self.env.now)
             one.made += 1
+            self.env.process(self.writes(one, one.made))
             if one.made == one.wanted:
-                self.finish[one.number] = self.env.now
-                self.ask()
                 one.over = self.rules.asynchronous
                 if not one.over:
                     self.leave(one)
@@ -233,6 +253,7 @@ def run_together(ranks: list[Twin]) -> None:
     """Runs ranks of one engine: each forms a pass of its own, and all wait for the slowest."""
     env = simpy.Environment()
     for rank in ranks:
+        rank.desk = ranks[0].desk
         rank.begin(env)
     env.process(_engine(env, ranks, ranks[0].rules))
     env.run()

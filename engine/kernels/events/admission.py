@@ -44,18 +44,24 @@ def _queue_first(requests, state, r, i):
 @borrows
 def queue_arrivals(requests, state, r, rules, arrivals, seen):
     """Queues who has come by ``seen``: arrivals given, and requests of clients that have thought."""
-    n, arrive = state.n[r], requests.arrive[r]
-    while n[P.GIVEN_NEXT] < arrivals and arrive[n[P.GIVEN_NEXT]] <= seen:
+    n, ready = state.n[r], state.ready[r]
+    while n[P.GIVEN_NEXT] < arrivals and ready[n[P.GIVEN_NEXT]] <= seen:
         i = n[P.GIVEN_NEXT]
         n[P.GIVEN_NEXT] += 1
-        idle = n[P.RUNNING] == 0 and arrive[i] >= seen
+        idle = n[P.RUNNING] == 0 and ready[i] >= seen
         if rules.places >= 0 and n[P.BACK] - n[P.FRONT] - idle >= rules.places:
             requests.first[r, i] = requests.finish[r, i] = math.nan
             continue
         _queue_last(requests, state, r, i)
-    while n[P.THINK_FRONT] < n[P.THINK_BACK] and arrive[state.thinking[r, n[P.THINK_FRONT]]] <= seen:
+    while n[P.THINK_FRONT] < n[P.THINK_BACK] and ready[state.thinking[r, n[P.THINK_FRONT]]] <= seen:
         _queue_last(requests, state, r, state.thinking[r, n[P.THINK_FRONT]])
         n[P.THINK_FRONT] += 1
+
+
+@borrows
+def preset(sizes, clients, rank):
+    """Requests of a rank whose arrivals are given: all, or of a closed loop the first of its clients. [-]"""
+    return sizes[rank] if clients[rank] == 0 else min(sizes[rank], clients[rank])
 
 
 @borrows
@@ -70,14 +76,22 @@ def add_thinking(requests, state, r, i):
 
 
 @borrows
+def next_request(requests, state, r, arrivals, given, thinking):
+    """The next request from places ``given`` and ``thinking`` on to come; -1 where none is known. [-]"""
+    n, i = state.n[r], -1
+    if n[given] < arrivals:
+        i = n[given]
+    if n[thinking] < n[P.THINK_BACK]:
+        j = state.thinking[r, n[thinking]]
+        i = j if i < 0 or requests.arrive[r, j] < requests.arrive[r, i] else i
+    return i
+
+
+@borrows
 def next_arrival(requests, state, r, arrivals):
-    """The next arrival; infinity where none is known. [s]"""
-    n, coming = state.n[r], math.inf
-    if n[P.GIVEN_NEXT] < arrivals:
-        coming = requests.arrive[r, n[P.GIVEN_NEXT]]
-    if n[P.THINK_FRONT] < n[P.THINK_BACK]:
-        coming = min(coming, requests.arrive[r, state.thinking[r, n[P.THINK_FRONT]]])
-    return coming
+    """When the next request reaches the engine; infinity where none is known. [s]"""
+    i = next_request(requests, state, r, arrivals, P.GIVEN_NEXT, P.THINK_FRONT)
+    return math.inf if i < 0 else state.ready[r, i]
 
 
 @borrows

@@ -8,7 +8,8 @@ added one by one. Ties: ends of passes, then arrivals.
 import math
 
 from engine.kernels.events import passes as P
-from engine.kernels.events.admission import add_thinking, form_pass, next_arrival, prefills, queue_arrivals
+from engine.kernels.events.admission import add_thinking, form_pass, next_arrival, prefills, preset, queue_arrivals
+from engine.kernels.events.front_end import read_prompts, write_tokens
 from engine.kernels.events.passes import attention_line, decode_seconds, more_blocks, pass_seconds, value_at
 from engine.kernels.events.rng import uniform
 from engine.kernels.jit import borrows
@@ -35,7 +36,13 @@ def _count(gaps, sums, group, seconds, count):
 def _steps(requests, state, r, rules, part):
     """Passes of decoding alone until one of those that run ends, if nobody can join before; 1 elsewhere. [-]"""
     n = state.n[r]
-    if part[P.PREFILL] + part[P.JOINS] > 0 or part[P.ROWS] < n[P.RUNNING] or n[P.UNSEEN] > 0 or rules.guesses > 0:
+    if (
+        part[P.PREFILL] + part[P.JOINS] > 0
+        or part[P.ROWS] < n[P.RUNNING]
+        or n[P.UNSEEN] > 0
+        or rules.guesses > 0
+        or rules.serial
+    ):
         return 1
     if n[P.FRONT] < n[P.BACK] and not (part[P.WAITS] > 0 or n[P.RUNNING] == state.run.shape[1] or part[P.LEFT] <= 0):
         return 1
@@ -117,9 +124,19 @@ def _row_tokens(i, requests, state, r, rules, accept, key):
 
 
 @borrows
-def _settle(requests, state, r, rules, accept, key, steady, now, gaps, sums):
-    """Books the tokens of a pass that ends ``now``; returns how many requests end."""
-    n, stays, ends = state.n[r], 0, 0
+def _ask(requests, state, r, asks, answered):
+    """A client that is ``answered`` then [s] thinks about its next request, if ``asks`` leaves it one. [-]"""
+    i = state.n[r, P.STARTED]
+    if i < asks:
+        requests.arrive[r, i] = answered + requests.think[r, i]
+        add_thinking(requests, state, r, i)
+        state.n[r, P.STARTED] += 1
+
+
+@borrows
+def _settle(requests, state, r, asks, rules, accept, key, steady, now, gaps, sums):
+    """Books the tokens of a pass that ends ``now``; up to ``asks`` clients that are answered ask again. [-]"""
+    n, stays = state.n[r], 0
     for k in range(n[P.RUNNING]):
         i, leaves = state.run[r, k], False
         if state.over[r, i]:
@@ -130,17 +147,18 @@ def _settle(requests, state, r, rules, accept, key, steady, now, gaps, sums):
             tokens = _row_tokens(i, requests, state, r, rules, accept, key) if decodes else 1
             state.computed[r, i] += tokens if decodes else state.share[r, k]
             if decodes or state.computed[r, i] == requests.inputs[r, i] + state.made[r, i]:
+                out = write_tokens(state, rules, state.made[r, i], tokens, now)
                 if state.made[r, i] == 0:
-                    requests.first[r, i] = now
+                    requests.first[r, i] = out
                 elif not steady:
-                    _count(gaps, sums, state.group[r, i], now - state.last[r, i], 1)
+                    _count(gaps, sums, state.group[r, i], out - state.last[r, i], 1)
                     if tokens > 1:
                         _count(gaps, sums, state.group[r, i], 0.0, tokens - 1)
                 state.made[r, i] += tokens
-                state.last[r, i] = now
+                state.last[r, i] = out
                 if state.made[r, i] == requests.outputs[r, i]:
-                    requests.finish[r, i] = now
-                    ends += 1
+                    requests.finish[r, i] = out
+                    _ask(requests, state, r, asks, out)
                     leaves = not rules.late
                     state.over[r, i] = rules.late
                     n[P.UNSEEN] += rules.late
@@ -152,7 +170,6 @@ def _settle(requests, state, r, rules, accept, key, steady, now, gaps, sums):
             state.run[r, stays] = i
             stays += 1
     n[P.RUNNING] = stays
-    return ends
 
 
 @borrows
@@ -165,17 +182,11 @@ def _total(counts, at):
 
 
 @borrows
-def _preset(sizes, clients, rank):
-    """Requests of a rank whose arrivals are given: all, or of a closed loop the first of its clients. [-]"""
-    return sizes[rank] if clients[rank] == 0 else min(sizes[rank], clients[rank])
-
-
-@borrows
-def _come(requests, state, sizes, clients, rules, seen):
+def _come(requests, state, sizes, clients, rules, seen, now):
     """Queues who has come by ``seen``; returns when there is work next: -inf where there is some. [s]"""
-    coming = math.inf
+    coming = read_prompts(requests, state, sizes, clients, rules, now) if rules.serial else math.inf
     for r in range(sizes.shape[0]):
-        n, count = state.n[r], _preset(sizes, clients, r)
+        n, count = state.n[r], preset(sizes, clients, r)
         queue_arrivals(requests, state, r, rules, count, seen)
         n[P.WAITING] = n[P.BACK] - n[P.FRONT]
         coming = min(coming, -math.inf if n[P.RUNNING] + n[P.WAITING] > 0 else next_arrival(requests, state, r, count))
@@ -211,22 +222,20 @@ def _form(requests, state, rules, times, wait):
 
 @borrows
 def _settle_ranks(requests, state, sizes, clients, rules, accept, key, steady, now, gaps, sums):
-    """Books the tokens of a pass that ends ``now`` for every rank; clients that are answered ask again."""
+    """Books the tokens of a pass that ends ``now`` for every rank, behind the prompts that have come."""
+    if rules.serial:
+        read_prompts(requests, state, sizes, clients, rules, now)
     for r in range(sizes.shape[0]):
-        n = state.n[r]
-        ends = _settle(requests, state, r, rules, accept, key, steady, now, gaps, sums)
-        for _ in range(ends if clients[r] > 0 else 0):
-            if n[P.STARTED] < sizes[r]:
-                requests.arrive[r, n[P.STARTED]] = now + requests.think[r, n[P.STARTED]]
-                add_thinking(requests, state, r, n[P.STARTED])
-                n[P.STARTED] += 1
+        asks = sizes[r] if clients[r] > 0 else 0
+        _settle(requests, state, r, asks, rules, accept, key, steady, now, gaps, sums)
 
 
 @borrows
-def _log(log, at, start, seconds, steps, blocks, counts, parts):
-    """Writes a row of the log: a pass, what the ranks did in it together."""
+def _log(log, at, start, seconds, steps, blocks, counts, parts, behind, idle):
+    """Writes a row of the log: a pass, what the ranks did in it; ``behind``, ``idle``: of the front end. [s]"""
     log[at, :] = 0.0
     log[at, 0], log[at, 1], log[at, 2] = start, seconds, steps
+    log[at, 11], log[at, 12] = behind, idle
     for r in range(counts.shape[0]):
         n, part = counts[r], parts[r]
         log[at, 3] += part[P.PREFILL]
@@ -264,13 +273,13 @@ def calendar(requests, state, sizes, clients, rules, times, accept, key, gaps, s
         Receives the first passes.
     """
     for r in range(sizes.shape[0]):
-        state.n[r, P.FREE], state.n[r, P.STARTED] = rules.blocks, _preset(sizes, clients, r)
+        state.n[r, P.FREE], state.n[r, P.STARTED] = rules.blocks, preset(sizes, clients, r)
     n, part = state.n[0], state.part[0]
     passes, rows, alone, ahead, wait = 0, 0, sizes.shape[0] == 1, 0, 0
-    now = began = busy = 0.0
+    now = began = ended = busy = done = 0.0
     while True:
         if ahead <= 0 or _total(state.n, P.RUNNING) == 0:
-            coming = _come(requests, state, sizes, clients, rules, _seen(rules, began, now))
+            coming = _come(requests, state, sizes, clients, rules, _seen(rules, began, now), now)
             if coming == math.inf:
                 return passes, rows, busy
             if coming > -math.inf:
@@ -278,6 +287,7 @@ def calendar(requests, state, sizes, clients, rules, times, accept, key, gaps, s
                 continue
             ahead = rules.steps
         start = began = now
+        behind, idle = max(0.0, state.front_end[0] - now), min(now - ended, state.front_end[1] - done)
         seconds, wait = _form(requests, state, rules, times, wait)
         now += seconds
         if _total(state.n, P.RUNNING) + _total(state.part, P.LOST) == 0:
@@ -289,13 +299,14 @@ def calendar(requests, state, sizes, clients, rules, times, accept, key, gaps, s
         if count > 1:
             joins = n[P.RUNNING] < state.run.shape[1] and part[P.LEFT] > 0 and part[P.WAITS] == 0
             until = (
-                next_arrival(requests, state, 0, _preset(sizes, clients, 0)) if joins and rules.steps == 1 else math.inf
+                next_arrival(requests, state, 0, preset(sizes, clients, 0)) if joins and rules.steps == 1 else math.inf
             )
             steps, began, now = _decode_on(requests, state, 0, rules, times, part, count, began, now, until, gaps, sums)
         passes += steps
         ahead -= steps if rules.steps == 1 or _total(state.part, P.ROWS) > 0 else 0
         busy += now - start
         if rows < log.shape[0]:
-            _log(log, rows, start, now - start, steps, rules.blocks, state.n, state.part)
+            _log(log, rows, start, now - start, steps, rules.blocks, state.n, state.part, behind, idle)
             rows += 1
         _settle_ranks(requests, state, sizes, clients, rules, accept, key, count > 1, now, gaps, sums)
+        ended, done = now, state.front_end[1] - max(0.0, state.front_end[0] - now)  # what it has worked by then

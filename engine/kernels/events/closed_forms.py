@@ -5,7 +5,8 @@ the running sequences share; the other decodes all groups at once, its passes th
 more of the time others prefill. Both depend on the rate that they lead to, which is found by bisection. Waiting for the
 first station is that of a closed network with one queue (approximate mean value analysis, Schweitzer 1979), its service
 constant: who comes meets half of the one that is served. Where passes do not mix, all prompts are one group. An
-estimate of means for requests of one length; bursts, percentiles and preemption are the calendar's.
+estimate of means for requests of one length; bursts, percentiles and preemption are the calendar's. A serial front end
+bounds the rate; where it does, its tokens go out in turn.
 """
 
 from engine.kernels.events.passes import pass_seconds, prompt_seconds
@@ -16,7 +17,7 @@ POINT = ("clients", "budget", "seats", "tokens", "chunked", "idle")
 share of the other ranks that have no client."""
 CLIENTS, BUDGET, SEATS, TOKENS, CHUNKED, IDLE = range(len(POINT))
 ANSWER = ("requests_per_s", "ttft_s", "tpot_s")
-_HALVINGS, _TURNS = 24, 24
+_HALVINGS, _TURNS, _ENTRIES = 24, 24, 10
 
 
 @kernel
@@ -71,6 +72,32 @@ def _mixed_passes(point, rules, times, inputs, cached, batch, steps, context):
 
 
 @kernel
+def _passes(point, rules, times, inputs, cached, batch, steps, context):
+    """Requests a second of so many at once, gap [s]."""
+    if rules.mixed:
+        return _mixed_passes(point, rules, times, inputs, cached, batch, steps, context)
+    return _in_turn(point, rules, times, inputs, cached, batch, steps, context)
+
+
+@kernel
+def _written_gap(point, rules, times, inputs, cached, batch, steps, context, write):
+    """Gap behind a front end that has always work, ``write`` a token. [s]
+
+    Prompts that wait there are read before the tokens that are made meanwhile: so many sequences decode together as
+    come in at that rate, and their tokens go out in turn.
+    """
+    reads, low, high, gap = rules.ranks * rules.read_s * inputs, 0.0, batch, 0.0
+    for _ in range(_ENTRIES):
+        running = 0.5 * (low + high)
+        requests, gap = _passes(point, rules, times, inputs, cached, max(running, 1.0), steps, context)
+        if requests * reads < 1.0:
+            low = running
+        else:
+            high = running
+    return max(gap, rules.ranks * max(high, 1.0) * write)
+
+
+@kernel
 def steady_point(point, rules, times, inputs, outputs, cached, makes, out):
     """Fills ``out`` with `ANSWER` for requests of ``inputs`` and ``outputs`` tokens, ``cached`` of those in the cache.
 
@@ -78,12 +105,16 @@ def steady_point(point, rules, times, inputs, outputs, cached, makes, out):
     """
     context, steps = inputs + outputs / 2.0, (outputs - 1.0) / makes
     batch = min(point[SEATS], point[CLIENTS], max(1.0, point[TOKENS] / (inputs + 0.5 * outputs)))
-    if rules.mixed:
-        if point[CHUNKED] == 0.0:  # a whole prompt enters beside those that leave room for it
-            batch = min(batch, 1.0 + max(point[BUDGET] - (inputs - cached), 0.0) / (1.0 + rules.guesses))
-        requests, gap = _mixed_passes(point, rules, times, inputs, cached, batch, steps, context)
-    else:
-        requests, gap = _in_turn(point, rules, times, inputs, cached, batch, steps, context)
+    if rules.mixed and point[CHUNKED] == 0.0:  # a whole prompt enters beside those that leave room for it
+        batch = min(batch, 1.0 + max(point[BUDGET] - (inputs - cached), 0.0) / (1.0 + rules.guesses))
+    requests, gap = _passes(point, rules, times, inputs, cached, batch, steps, context)
+    if rules.serial:  # all ranks' prompts and tokens pass one front end in turn
+        write = rules.write_s + 0.5 * rules.repeat_s * (outputs - 1.0)
+        busy = rules.ranks * (rules.read_s * inputs + write * outputs)
+        requests = 1.0 / (1.0 / requests + (rules.read_s * inputs + rules.write_s) / point[CLIENTS])
+        if requests * busy > 1.0:
+            requests = 1.0 / busy
+            gap = _written_gap(point, rules, times, inputs, cached, batch, steps, context, write * makes)
     first = point[CLIENTS] / requests - steps * gap  # the identity of a closed loop
     out[0], out[1], out[2] = requests, first + rules.late * rules.overlap * gap, gap / makes
 

@@ -10,17 +10,19 @@ from engine.kernels.jit import borrows
 GIVEN = ("prefill_base", "per_token", "per_token2", "decode_base", "per_sequence", "per_context", "least")
 PASS = (
     *("start_s", "duration_s", "steps", "prefill_tokens", "decode_rows", "blocks", "waiting", "preempted"),
-    *("running", "refused", "host_blocks"),
+    *("running", "refused", "host_blocks", "behind_s", "idle_s"),
 )
 """Columns of the log of passes; a row is one pass, or ``steps`` of them between which nobody joined or left.
 ``waiting``: before the pass is formed; ``running``, ``refused``: sequences in the engine, and those that it left out,
-once it is; ``host_blocks``: in the host's memory then."""
+once it is; ``host_blocks``: in the host's memory then. ``behind_s``: work that the front end has left as it starts;
+``idle_s``: time before it for which the engine had none and the front end did."""
 PARTS = ("linear", "decode", "head", "prompt", "attention", "linear_spared", "decode_spared")
 """Tables of a device's `Times` that hold seconds."""
-COUNTS, PASS_COUNTS = 15, 9
+COUNTS, PASS_COUNTS = 17, 9
 # counts of the engine's state
 FRONT, BACK, RUNNING, FREE, UNSEEN, PREEMPTED, PEAK, WAITING, GIVEN_NEXT, THINK_FRONT, THINK_BACK, STARTED = range(12)
-HOST, HOST_PEAK, SWAPPED = range(12, COUNTS)  # blocks: in the host's memory, the most of them, all that moved
+HOST, HOST_PEAK, SWAPPED = range(12, 15)  # blocks: in the host's memory, the most of them, all that moved
+UNREAD_GIVEN, UNREAD_THINKING = range(15, COUNTS)  # the first that the front end has not read, of each kind
 # counts of the pass being formed
 PREFILL, PROMPTS, ROWS, CONTEXT, LEFT, LOST, WAITS, JOINS, MOVED = range(PASS_COUNTS)
 
@@ -48,6 +50,10 @@ class Rules(NamedTuple):
     overlap: float = 1.0  # of a late pass: share of the one before it that is still to run when it is formed
     decodes: bool = False  # prompts come with their keys and values: their last token is a step of decoding
     ranks: int = 1  # attention ranks of the engine, those without requests too
+    read_s: float = 0.0  # of the front end: of a token of a prompt,
+    write_s: float = 0.0  # of a token that is made,
+    repeat_s: float = 0.0  # and more of each that its answer has already
+    serial: bool = False  # whether there is such a front end
 
 
 class Times(NamedTuple):
@@ -98,7 +104,8 @@ class State(NamedTuple):
 
     ``queue`` of those that wait, ``thinking`` of those to come from clients that think, soonest first; ``run`` and
     ``share`` of those that run: who, and tokens in this pass; ``sharing``: how many of each group. Counts of the engine
-    and of its pass, and the attention of its prompts [s].
+    and of its pass, and the attention of its prompts [s]. ``ready``: when prompts are read; ``front_end``: when it has
+    nothing left to do, and all that it had [s].
     """
 
     computed: np.ndarray
@@ -115,20 +122,24 @@ class State(NamedTuple):
     n: np.ndarray
     part: np.ndarray
     prompt_s: np.ndarray
+    ready: np.ndarray
+    front_end: np.ndarray
 
 
-def idle_engine(priority, seats, groups, classes=1):
-    """The state of an engine before requests of such priorities, (ranks, n), of so many classes; at most ``seats`` run.
+def idle_engine(asked, seats, groups, classes=1, serial=False):
+    """The state of an engine before requests (ranks, n) of so many classes, of whom at most ``seats`` run.
 
-    Gaps are counted in groups of each class. Arrays of (ranks, n).
+    Gaps are counted in groups of each class. ``serial``: prompts are read before they wait. Arrays of (ranks, n).
     """
+    priority = asked.priority
     ranks, requests = shape = priority.shape
     seats = min(requests, seats)
     counts = (np.zeros(shape, np.int64) for _ in range(3))
     widths = (requests, requests, seats, seats, groups * classes, COUNTS, PASS_COUNTS)
     lines = (np.zeros((ranks, width), np.int64) for width in widths)
     group = np.arange(requests) * groups // requests + groups * priority
-    return State(*counts, np.zeros(shape), np.zeros(shape, bool), group, *lines, np.zeros(ranks))
+    ready = np.full(shape, np.inf) if serial else asked.arrive
+    return State(*counts, np.zeros(shape), np.zeros(shape, bool), group, *lines, np.zeros(ranks), ready, np.zeros(2))
 
 
 @borrows

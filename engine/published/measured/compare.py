@@ -214,12 +214,16 @@ def _engine(cells: Mapping[str, str], scenario: Scenario) -> BenchmarkRun:
     for entry in names["runs"]:
         if all(_is(column, cells.get(column, ""), value) for column, value in entry.get("of", {}).items()):
             run |= entry
+    policy, together = POLICIES[run["policy"]], run.get("streamed", 1)
+    serial = policy.front_end_s(1, 1) > 0.0  # it is what takes time for each sequence
     scheduler = replace(
-        POLICIES[run["policy"]],
+        policy,
         asynchronous=run["asynchronous"],
         hidden=run["hidden"],
         host_s=names["host"]["pass_s"],
-        sequence_s=names["host"]["sequence_s"],
+        sequence_s=0.0 if serial else names["host"]["sequence_s"],
+        write_s=policy.write_s / together,
+        repeat_s=policy.repeat_s / together,
         **{name: run[name] for name in ("budget", "balance_timeout") if name in run},
     )
     if run.get("whole_prompt"):
@@ -227,7 +231,7 @@ def _engine(cells: Mapping[str, str], scenario: Scenario) -> BenchmarkRun:
         scheduler = replace(scheduler, budget=max(scheduler.budget, math.ceil(longest) + scenario.batch))
     settings = {name: run[name] for name in ("memory", "free", "shortest", "streamed", "turnaround_s") if name in run}
     name = " ".join(cells[column] for column in ("framework", "version") if cells.get(column))
-    return BenchmarkRun(scheduler, name, **settings, **names["frontend"])
+    return BenchmarkRun(scheduler, name, **settings, **names["frontend"] | ({"token_s": 0.0} if serial else {}))
 
 
 def _is(column: str, cell: str, value: str) -> bool:

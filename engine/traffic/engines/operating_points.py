@@ -279,8 +279,9 @@ def binds(report: ServingReport, scheduler: Scheduler, engines: int = 1) -> dict
 
     Where a pass leaves nobody out: ``prefill`` or ``decode``, by whether prompts are in it. Where it does: ``max
     sequences`` if every seat is taken (``machine`` if there is but one), ``token budget`` if its tokens are (or a whole
-    prompt does not fit what they leave), else ``KV cache``. ``no requests``: the engine is idle, or of its ``engines``
-    some are.
+    prompt does not fit what they leave), else ``KV cache``. ``front end``: at the end of a pass that is not done
+    with what it had before, or the engine waits for it. ``no requests``: the engine is idle, or of its ``engines`` some
+    are.
     """
     log = dict(zip(PASS, report.log.T, strict=True))
     seconds, prefill = log["duration_s"], log["prefill_tokens"]
@@ -288,18 +289,21 @@ def binds(report: ServingReport, scheduler: Scheduler, engines: int = 1) -> dict
     full = (tokens >= scheduler.budget * scheduler.ranks) | (
         np.full(prefill.shape, not scheduler.chunked) & (prefill > 0)
     )
-    held = log["refused"] > 0
+    late = (log["behind_s"] >= seconds) & (log["behind_s"] > 0.0)
+    held = (log["refused"] > 0) & ~late
     seats = held & (log["running"] >= scheduler.max_seqs * scheduler.ranks)
     budget = held & ~seats & full & (log["preempted"] == 0)
     parts = {
-        "decode": ~held & (prefill == 0),
-        "prefill": ~held & (prefill > 0),
+        "decode": ~held & ~late & (prefill == 0),
+        "prefill": ~held & ~late & (prefill > 0),
         "token budget": budget,
         "KV cache": held & ~seats & ~budget,
         "max sequences" if scheduler.max_seqs > 1 else "machine": seats,
     }
     span = max(float((log["start_s"] + seconds).max() - report.arrive.min()) * engines, float(seconds.sum()))
     shares = {name: float(seconds[where].sum()) / span for name, where in parts.items()}
+    if scheduler.front_end_s(1, 1) > 0.0:
+        shares["front end"] = float(seconds[late].sum() + log["idle_s"].sum()) / span
     return shares | {"no requests": max(0.0, 1.0 - math.fsum(shares.values()))}
 
 

@@ -89,11 +89,11 @@ def run_passes(
     for r in range(count):
         part = asked if count == 1 else Requests(*(np.ascontiguousarray(values[r::count]) for values in asked))
         rules = rules_of(scheduler, blocks, -1 if places is None else len(range(r, places, count)))
-        rules = rules._replace(decodes=decodes)
+        rules = rules._replace(decodes=decodes, read_s=0.0 if decodes else rules.read_s)
         requests, flight = part.arrive.size, len(range(r, clients, count))
         rows = _dealt(part, ranks := min(scheduler.ranks, flight or requests))
         key, log = stream_key(seed, _GUESS_STREAM, r), np.empty((log_rows, len(PASS)))
-        state = idle_engine(rows.priority, rules.seats, groups, classes)
+        state = idle_engine(rows, rules.seats, groups, classes, rules.serial)
         dealt = _counts(requests, ranks), _counts(flight, ranks)
         run, rows_kept, busy = calendar(rows, state, *dealt, rules, times, accept, key, gaps, sums, log)
         if run < 0:
@@ -134,6 +134,7 @@ def rules_of(scheduler: Scheduler, blocks: int, places: int = -1) -> Rules:
         guesses=len(scheduler.acceptance),
         places=places,
         swaps=scheduler.preempt == "swap",
+        serial=scheduler.front_end_s(1, 1) > 0.0,
     )
 
 

@@ -153,7 +153,18 @@ class ServingSweep:
         out, begun = np.empty((len(points), len(ANSWER))), time.perf_counter()
         makes = 1.0 + float(np.cumprod(alike.acceptance).sum())
         hit = float(min(int(alike.prefix_hit * prompt), prompt - 1))
-        steady_points(0, len(points), rows, rules_of(alike, 0, 0), whole.times, prompt, made, hit, makes, out)
+        steady_points(
+            0,
+            len(points),
+            rows,
+            rules_of(replace(alike, ranks=ranks), 0, 0),
+            whole.times,
+            prompt,
+            made,
+            hit,
+            makes,
+            out,
+        )
         self.pricing_s += time.perf_counter() - begun
         for (number, clients, rules), (rate, first, gap) in zip(points, out.tolist(), strict=True):
             if not rules.chunked and rules.budget < prompt - hit:

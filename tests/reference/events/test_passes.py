@@ -26,6 +26,7 @@ N = 400 if JIT_ENABLED else 60
 ENGINE = Scheduler(budget=512, kv_blocks=100_000, block=16, max_seqs=32)
 URGENT = ((0.2, 0), (0.8, 1))
 SWAP = {"preempt": "swap", "swap_s": 3e-4}
+DESK = {"read_s": 5e-5, "write_s": 1.5e-3, "repeat_s": 1e-6}
 CASES = {
     "chunks beside decoding": (ENGINE, ClosedLoop(24)),
     "cache too small, the latest preempted": (replace(ENGINE, kv_blocks=120), ClosedLoop(24)),
@@ -57,10 +58,22 @@ CASES = {
         Gamma(9.0, cv=1.5),
     ),
     "arrivals, a pass ahead": (replace(ENGINE, asynchronous=True), Gamma(5.0, cv=1.5)),
+    "a serial front end": (replace(ENGINE, **DESK, kv_blocks=140), ClosedLoop(24)),
+    "a serial front end, prefill first": (
+        replace(ENGINE, **DESK, asynchronous=True, prefill_first=True),
+        Gamma(5.0, 1.5),
+    ),
+    "two ranks behind a serial front end": (replace(ENGINE, **DESK, ranks=2), ClosedLoop(24, 0.05, exponential=True)),
     "arrivals, half a pass ahead": (replace(ENGINE, asynchronous=True, overlap=0.5), Gamma(5.0, cv=1.5)),
 }
 PREEMPTED = {"cache too small, the latest preempted", "a pass ahead", "prefill first", "several passes a decision"}
-PREEMPTED |= {"three ranks", "priorities", "priorities, a pass ahead", *(name for name in CASES if "swapped" in name)}
+PREEMPTED |= {
+    "three ranks",
+    "a serial front end",
+    "priorities",
+    "priorities, a pass ahead",
+    *(name for name in CASES if "swapped" in name),
+}
 
 
 @pytest.mark.parametrize("name", CASES)
