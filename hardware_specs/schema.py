@@ -115,6 +115,7 @@ class Cpu(Record):
     dram_share: Ratio | None = None  # of the DRAM's peak, what all cores together draw
     misses_in_flight: Count | None = None  # cache lines of a core that are on their way from DRAM at once
     issue_width: Count | None = None  # instructions a cycle
+    isa: Literal["x86", "arm"] | None = Field(default=None, exclude=True)  # of older files; nothing follows from it
 
 
 class Gpu(Record):
