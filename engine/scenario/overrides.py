@@ -82,17 +82,9 @@ def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
     elif path == "tile":
         fields["tile"] = _tile(value)
     elif head == "tile" and tail.isdecimal():
-        tile = list(scenario.tile)
-        if int(tail) >= len(tile):
-            raise ScenarioError(f"{path}: the tile has {len(tile)} numbers; set all of it first, as tile=64x16")
-        tile[int(tail)] = _whole(path, value)
-        fields["tile"] = tuple(tile)
-    elif head == "params" and tail:
-        fields["params"] = fields["params"] | {tail: _number(path, value)}
-    elif head == "switches" and tail:
-        fields["switches"] = fields["switches"] | {tail: value}
-    elif head == "layers" and tail:
-        fields["layers"] = fields["layers"] | {tail: str(value)}
+        fields["tile"] = _side(scenario.tile, int(tail), value)
+    elif head in ("params", "switches", "layers") and tail:
+        fields[head] = fields[head] | {tail: _number(path, value) if head == "params" else value}
     elif head in _RECORDS and tail:
         names = type(getattr(scenario, head)).model_fields  # a limit that is not set is not in the dump
         if tail not in names:
@@ -114,6 +106,12 @@ def _quantity(path: str, value: Any) -> Any:
         except ValueError:
             return value
     return _number(path, value)
+
+
+def _side(tile: tuple[int, ...], at: int, value: Any) -> tuple[Any, ...]:
+    if at >= len(tile):
+        raise ScenarioError(f"tile.{at}: the tile has {len(tile)} numbers; set all of it first, as tile=64x16")
+    return (*tile[:at], _whole(f"tile.{at}", value), *tile[at + 1 :])
 
 
 def _tile(value: Any) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LINT = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
 RULES = ("C901", "PLR0912", "PLR0913", "PLR0915")
 ALLOWED = {(path, code) for path, codes in LINT["per-file-ignores"].items() for code in codes if code in RULES}
-MOST = 39
+MOST = 37
 
 
 def test_the_list_has_only_shrunk():

@@ -329,10 +329,8 @@ def _delta(reader: _Reader) -> None:
     if config is not None:  # Kimi delta attention
         heads, width = config.whole("num_heads", low=1, high=65536), config.whole("head_dim", low=1, high=65536)
         sizes = {"linear_heads": heads, "linear_value_heads": heads, "linear_dim": width, "linear_value_dim": width}
-        sizes |= {
-            "linear_gate_rank": width,
-            "conv_kernel": config.whole("short_conv_kernel_size", default=4, low=1, high=1024),
-        }
+        taps = config.whole("short_conv_kernel_size", default=4, low=1, high=1024)
+        sizes |= {"linear_gate_rank": width, "conv_kernel": taps}
         for name, value in sizes.items():
             reader.set(name, value, "linear_attn_config")
         return

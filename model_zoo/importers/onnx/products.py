@@ -232,17 +232,8 @@ def _attention(file: Survey, node: Any, name: str) -> list[Op]:
 
 
 PRODUCTS = {
-    "MatMul": _matmul,
-    "MatMulInteger": _matmul,
-    "QLinearMatMul": _matmul,
-    "Gemm": _matmul,
-    "Conv": _convolution,
-    "ConvInteger": _convolution,
-    "QLinearConv": _convolution,
-    "ConvTranspose": _convolution,
-    "Einsum": _einsum,
-    "LSTM": _recurrent,
-    "GRU": _recurrent,
-    "RNN": _recurrent,
-    "Attention": _attention,
+    **dict.fromkeys(("MatMul", "MatMulInteger", "QLinearMatMul", "Gemm"), _matmul),
+    **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv", "ConvTranspose"), _convolution),
+    **dict.fromkeys(RECURRENT, _recurrent),
+    **{"Einsum": _einsum, "Attention": _attention},
 }
