@@ -81,7 +81,8 @@ class ServingLoad:
     """A language model's serving engine, and its load; hashable.
 
     ``load`` has arrivals and sizes; ``limits`` are `operating_points.LIMITS` and seconds; requests come from the
-    clients of a closed ``loop``, else at ``qps`` [1/s].
+    clients of a closed ``loop``, else at ``qps`` [1/s]; at most so many ``requests``, where they are given, at that
+    load.
     """
 
     load: Load
@@ -89,6 +90,7 @@ class ServingLoad:
     limits: tuple[tuple[str, float], ...] = ()
     loop: ClosedLoop | None = None
     qps: float = 1.0
+    requests: int | None = None
 
     @property
     def demand(self) -> ClosedLoop | traffic.Arrivals:
@@ -98,7 +100,7 @@ class ServingLoad:
     @property
     def unit_load(self) -> Self:
         """The same of one client or one request a second: what does not depend on how many there are."""
-        return replace(self, qps=1.0, loop=self.loop and replace(self.loop, clients=1))
+        return replace(self, qps=1.0, requests=None, loop=self.loop and replace(self.loop, clients=1))
 
     @property
     def engine(self) -> Engine:
@@ -115,7 +117,10 @@ def _engine(load: ServingLoad) -> Engine:
 def serving_points(load: ServingLoad) -> tuple[OperatingPoint, tuple[OperatingPoint, ...]]:
     """A serving engine at its load, and along it."""
     subject, demand = load.engine, load.demand
-    return subject.at(demand), tuple(subject.at(level) for level in subject.along(demand))
+    usual = subject.requests(demand)
+    return subject.at(demand, min(load.requests or usual, usual)), tuple(
+        subject.at(level) for level in subject.along(demand)
+    )
 
 
 def serving_capacity(load: ServingLoad) -> Carried:

@@ -15,7 +15,7 @@ from engine.traffic.engines.operating_points import LIMITS, Engine, about, engin
 from engine.traffic.engines.scheduler import POLICIES, Scheduler
 from engine.traffic.scenario_load import usual_policy
 
-_REQUESTS, _PER_CLIENT = 2000, 4  # of a run, and of each client where there are many; Load simulates up to 12 of each
+_REQUESTS, _PER_CLIENT = 2000, 4  # of a run, and of each client where there are many
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,11 @@ def scheduler_of(served: Served) -> Scheduler:
     return replace(usual, max_seqs=max(usual.max_seqs, served.clients)) if usual.max_seqs > 1 else usual
 
 
+def requests_of(served: Served) -> int:
+    """Requests of a run at most: where clients are many, fewer of each than the Load page simulates by itself. [-]"""
+    return max(_REQUESTS, _PER_CLIENT * served.clients)
+
+
 @lru_cache(maxsize=128)
 def _engine(token: str, scheduler: Scheduler) -> Engine:
     return engine(decode(token), scheduler, {})
@@ -82,10 +87,11 @@ def under_load(question: Question, served: Served) -> LoadFigures | Refusal:
         times = {"ttft": alone.ttft_s, "tpot": alone.tpot_s, "itl": alone.tpot_s, "e2e": alone.latency_s}
         tails = tuple((name, times[about(name)[0]]) for name in question.sla)
         return LoadFigures(alone.ttft_s, alone.tpot_s, alone.latency_s, tails=tails)
-    requests = max(_REQUESTS, _PER_CLIENT * served.clients)
     try:
         alike = served.scenario.with_(batch=1, costs=Costs(), limits=Limits())  # what moves no pass, for the cache
-        load = _figures(encode(alike), scheduler_of(served), load_of(question, served), requests, tuple(limits.items()))
+        load = _figures(
+            encode(alike), scheduler_of(served), load_of(question, served), requests_of(served), tuple(limits.items())
+        )
     except (ScenarioError, Unsupported) as error:
         return Refusal(served.scenario, "runs", str(error))
     over = {name: load.figure(name) / limit for name, limit in limits.items()}

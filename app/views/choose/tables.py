@@ -10,8 +10,8 @@ from app.shared import formats as fmt
 from app.shared import glossary
 from app.views.choose import texts
 from engine.choose import Answer, Row
-from engine.choose.simulation import load_of, scheduler_of
-from engine.traffic.engines.calendar import ClosedLoop
+from engine.choose.simulation import load_of, requests_of, scheduler_of
+from engine.traffic.engines.calendar import ClosedLoop, usual_requests
 from engine.traffic.engines.operating_points import label_of
 from engine.traffic.engines.scheduler import POLICIES
 from model_zoo.catalog import default_zoo
@@ -131,6 +131,8 @@ def load_address(answer: Answer, row: Row) -> dict[str, str]:
         assert isinstance(load, ClosedLoop)
         query |= {"load": "closed", "clients": str(load.clients), "ramp": repr(load.ramp_s)}
         query |= {"users": str(question.users)} if question.users is not None else {}
+        count = requests_of(best)
+        query |= {"run-requests": str(count)} if count < usual_requests(load.clients) else {}
     if row.load is not None and (rules := scheduler_of(best)) not in POLICIES.values():
         query["max-seqs"] = str(rules.max_seqs)
     return query

@@ -15,7 +15,7 @@ from app.views.traffic.controls import arrivals, milliseconds, nice, pair, sizes
 from app.views.traffic.serving import texts
 from engine.cost.report import Report
 from engine.scenario import Scenario
-from engine.traffic.engines.calendar import ClosedLoop
+from engine.traffic.engines.calendar import MOST_REQUESTS, ClosedLoop
 from engine.traffic.engines.operating_points import LABELS
 from engine.traffic.engines.priority import parse
 from engine.traffic.engines.scheduler import NO_BATCHING, POLICIES, Scheduler
@@ -139,6 +139,8 @@ def serving_load(report: Report) -> ServingLoad:
         limits = _limits(report)
         guesses(report.scenario, cached.options(report.token), "t")
         scheduler = _scheduler(report.scenario)
+        extra: dict[str, Any] = {"placeholder": texts.USUAL_REQUESTS, "help": texts.REQUESTS_HELP}
+        requests = _count("Requests simulated", None, MOST_REQUESTS, "run-requests", pair(report), **extra)
         level = {name: demand.pop(name) for name in ("loop", "qps") if name in demand}
         rules = Serving(max_batch=1, **sizes(report, False, "trace" in demand, "batch"))
-        return ServingLoad(Load(report.token, rules, **demand), scheduler, limits, **level)
+        return ServingLoad(Load(report.token, rules, **demand), scheduler, limits, requests=requests, **level)
