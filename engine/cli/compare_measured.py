@@ -156,6 +156,7 @@ def _fit_parts(args: argparse.Namespace, forecasts: list[Any], catalog: Any) -> 
         lines += ["", f"fit of {device.name} to {part.rows} rows of {system}:"]
         lines += [
             f"  {m.name:24} {_value(m.before, m.unit)} -> {_value(m.after, m.unit)} ({m.factor - 1:+.0%}; {m.basis})"
+            + (f"; these rows can't tell it from {', '.join(m.alike)}" if m.alike else "")
             for m in part.constants
         ]
         lines.append(

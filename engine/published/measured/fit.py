@@ -33,6 +33,7 @@ _OUTLIER = 0.3  # beyond this residual a row pulls no harder
 _FOLDS = 5
 _STEP = 0.02  # of a logarithm, for slopes
 _GAIN = 0.99  # of the error on rows left out that is left when one more constant is worth its place ...
+_ALIKE = 0.99  # cosine of the slopes of two constants, from which on rows can't tell them apart
 _LEAST_GAIN = 1e-3  # ... and what it must lessen it by at least
 
 
@@ -45,6 +46,7 @@ class FittedConstant:
     before: float
     after: float
     basis: str  # of the value before
+    alike: tuple[str, ...] = ()  # constants that would move all rows in the same proportions
 
     @property
     def factor(self) -> float:
@@ -240,9 +242,18 @@ def fit(system: str, device: Device, rows: Sequence[Row], catalog: Catalog) -> F
         out = [i for i in index if i % folds == at]
         train = [i for i in index if i % folds != at]
         outside[out] = predict(_fit_rows(predict, train, constants, slopes, start), out)
+    names, sizes = [c.parameter.name for c in constants], np.linalg.norm(slopes, axis=0)
+    parallel = np.abs(slopes.T @ slopes) > _ALIKE * np.outer(sizes, sizes)
     fits = tuple(
-        FittedConstant(c.parameter.name, c.parameter.unit, c.value, result[c.parameter.name], c.basis)
-        for c in constants
+        FittedConstant(
+            c.parameter.name,
+            c.parameter.unit,
+            c.value,
+            result[c.parameter.name],
+            c.basis,
+            tuple(name for i, name in enumerate(names) if parallel[at, i] and i != at and sizes[i] > 0.0),
+        )
+        for at, c in enumerate(constants)
         if c.parameter.name in result
     )
     gains = np.abs(start) - np.abs(outside)

@@ -50,6 +50,7 @@ def test_a_fit_finds_a_constant_that_is_off_and_says_by_how_much(turned):
     assert entry["error_after"] < 0.05
     assert entry["error_left_out"] < 0.7 * entry["error_before"]
     assert moved.keys() >= TURNED.keys()
+    assert not any(m["alike"] for m in entry["moved"])
     assert {name: moved[name] for name in TURNED} == pytest.approx(TURNED, rel=0.15)
 
 
@@ -65,6 +66,17 @@ def test_a_fit_moves_no_setting(tmp_path: Path):
     moved = {constant.name: constant.factor for constant in fit(system, device, found, catalog).constants}
     assert moved.keys() & {"inter_op", "threads_per_core", "turbo", "shared_interpreter"} == set()
     assert moved["call_time"] == pytest.approx(0.5, rel=0.1)
+
+
+def test_constants_that_rows_cannot_tell_apart_are_named(tmp_path: Path, capsys, monkeypatch):
+    """Operators that start in 8 us were given to the call of an interpreter as if rows of one stream could tell."""
+    monkeypatch.setenv("INFERSCAPE_CATALOG", str(tmp_path / "mine"))
+    nets = [("wide-deep-criteo", batch) for batch in (1, 8, 64, 128, 256, 512)]
+    path = measurements(tmp_path, {"op_overhead": 8e-6}, nets)
+    code, out, err = run(capsys, path, "--fit")
+    assert code == 0, err
+    (line,) = (line for line in out.splitlines() if line.startswith("  call_time "))
+    assert line.endswith("these rows can't tell it from op_overhead")
 
 
 def test_a_fit_of_what_is_predicted_already_moves_nothing(tmp_path: Path):
