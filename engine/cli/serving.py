@@ -87,8 +87,11 @@ def _chances(text: str) -> tuple[float, ...]:
 
 
 def _scheduler(args: argparse.Namespace, scenario: Scenario | None) -> Scheduler:
+    """The policy with what the arguments set; given passes (no scenario) have no front end but the one asked for."""
     read = {"acceptance": _chances, "priorities": parse}
     settings = {name: read[name](value) if name in read else value for name, value in _engine(args).items()}
+    if scenario is None:
+        settings = {"read_s": 0.0, "write_s": 0.0, "repeat_s": 0.0} | settings
     return policy_of(args.policy or usual_policy(scenario, args.max_seqs), **settings)
 
 

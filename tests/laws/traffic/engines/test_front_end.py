@@ -1,10 +1,13 @@
 """A serial front end that reads prompts and writes tokens: what it delays, and where it binds."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from engine.cli.main import main
 from engine.kernels.events.passes import Times
 from engine.traffic import Fixed
 from engine.traffic.arrivals import Poisson
@@ -79,3 +82,15 @@ def test_the_closed_form_has_it_too(clients: int, times: Times) -> None:
 
 def test_a_policy_has_one_where_it_was_measured() -> None:
     assert {name for name, rules in POLICIES.items() if rules.front_end_s(1, 1) > 0.0} == {"sglang"}
+
+
+def test_given_passes_have_none_unless_it_is_asked_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The machine is what its file says, so that the calendar can be checked apart from devices."""
+    path = tmp_path / "passes.yaml"
+    path.write_text("prefill: {base_ms: 12, per_token_ms: 0.016}\ndecode: {base_ms: 2.5}\n")
+    times = []
+    for more in ((), ("--read-s", "1e-5")):
+        ask = ["simulate", "--passes", str(path), "--policy", "sglang", "--clients", "1", "--inputs", "1000", *more]
+        assert main([*ask, "--outputs", "2", "--kv-blocks", "10000", "--requests", "64", "--json"]) == 0
+        times.append(json.loads(capsys.readouterr().out)["ttft_s"]["mean"])
+    assert times == pytest.approx([0.028, 0.038])
