@@ -105,8 +105,8 @@ def _numbers_first() -> None:
 
 def figure(fig: Figure, alt: str, key: str, *, select: Callable[[], None] | None = None, modes: Any = "points") -> Any:
     """A figure with its takeaway for readers of screens; `select` is what a selection by one of the `modes` calls."""
-    tall = fig.to_dict()["layout"]["height"]  # held while a browser reads the charts' library
-    st.html(f"<style>.st-key-{key.replace('.', '-')} {{ min-height: {tall}px; }}</style>")
+    if tall := fig.to_dict()["layout"].get("height"):  # held while a browser reads the charts' library
+        st.html(f"<style>.st-key-{key.replace('.', '-')} {{ min-height: {tall}px; }}</style>")
     _numbers_first()
     kind = (st.session_state.get(_IMAGES) or _KINDS[0]).lower()  # of file that the camera above it writes
     config = {

@@ -183,14 +183,6 @@ def test_a_folder_by_that_name_and_a_file_that_is_away_are_sentences(folder: Pat
     assert all("not a file" in p for p in problems)
 
 
-def test_a_missing_onnx_package_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    zoo = Zoo(guests=(folder,))
-    assert len(zoo.problems) == 2
-    assert all("pip install onnx" in problem for problem in zoo.problems)
-    assert zoo.ids() == Zoo().ids()
-
-
 def test_the_digest_holds_the_users_files(folder: Path) -> None:
     plain, before = Zoo().digest, Zoo(guests=(folder,)).digest
     assert plain != before

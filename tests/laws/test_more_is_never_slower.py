@@ -97,10 +97,10 @@ LEFT: tuple[Left, ...] = (
     Left("cpu", "capacity", 2e-6,
          "A cache goes by its cores' clock, DRAM does not: at a third of it bytes come more slowly from near than from "
          "far, and a larger cache holds more of them.", _near_is_slower),
-    Left("gpu", "devices", 14.5,
+    Left("gpu", "devices", 14.7,
          "Devices that share every operator exchange its result, over PCIe longer than the sharing saves: of 16 MiB an "
          "L40S adds up 0.84 ms with another and 5.0 ms with three, which meet at a host bridge; 32 MiB with seven take "
-         "15 times as long as with one. All but the exchange keeps the law.", _exchanged),
+         "15 to 16 times as long as with one. All but the exchange keeps the law.", _exchanged),
     Left("dfx", "devices", 0.0245,
          "Layers dealt over one card more send their state once more, in FP16 whatever the weights are (0.2% of a "
          "token in FP16, 0.35% in INT8); the rate keeps the law.", _dealt),

@@ -9,7 +9,7 @@ from engine.published.kinds import moves
 from engine.published.prediction import value_of
 from engine.scenario.overrides import apply_all
 from model_zoo.catalog import default_zoo
-from model_zoo.families.transformer_encoder import NORM
+from model_zoo.families.transformer_decoder.block import NORM
 
 
 def work_share(multiply_add: float, model: str = "1.5b") -> float:

@@ -214,7 +214,7 @@ def test_a_box_in_either_chart_of_the_first_space_keeps_designs_in_both_and_in_t
     dragged(me.page, (axis["x"] - 10, axis["top"]), (axis["x"] + 10, axis["bottom"]))
     expect(caption).not_to_contain_text(f"{kept:,} of")
     me.settled().page.get_by_role("button", name="Clear", exact=True).press("Enter")
-    expect(me.page.locator("body")).to_contain_text(f"{whole:,} designs counted")
+    expect(me.page.locator("body")).to_contain_text(f"The charts have {whole:,} designs")
 
 
 def test_a_link_of_eight_scenarios_reopens_as_it_was_in_a_fresh_browser(visit):
