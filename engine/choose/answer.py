@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import Any
@@ -125,11 +124,13 @@ def _try_system(question: Question, row: Row, layouts: Sequence[Layout], catalog
     if best is None:
         refusal = min(tried.refusals, key=lambda r: r.distance, default=None)
         return replace(row, refusal=refusal), tried.designs
-    report, load, plan = evaluate(best.scenario, catalog, zoo), tried.loads.get(best), None
+    report, load = evaluate(best.scenario, catalog, zoo), tried.loads.get(best)
     if catalog is default_catalog() and zoo is default_zoo():
-        with suppress(TrafficError):  # no power is known, or a rack feeds no instance
-            plan = plan_of(question, best)
-    return replace(row, best=best, report=report, load=load, plan=plan, front=_front(tried.served)), tried.designs
+        try:
+            row = replace(row, plan=plan_of(question, best))
+        except TrafficError as why:
+            row = replace(row, plan_problem=str(why))
+    return replace(row, best=best, report=report, load=load, front=_front(tried.served)), tried.designs
 
 
 def _front(offers: Sequence[Served]) -> tuple[Served, ...]:
@@ -301,6 +302,7 @@ def _plain(row: Row) -> dict[str, Any]:
         found |= {f"{name.replace(':', '_')}_s": value for name, value in found.pop("tails")}
         data |= {f"loaded_{name}": value for name, value in found.items()} | {"clients": best.clients}
     data["plan"] = None if row.plan is None else {name: getattr(row.plan, name) for name in _PLAN}
+    data["plan_problem"] = row.plan_problem
     data["token"] = encode(best.scenario)
     data["front"] = [
         {"configuration": configuration(p.scenario), "speed_per_s": p.speed, "rate_per_device": p.rate_per_device}

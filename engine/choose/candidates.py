@@ -53,7 +53,8 @@ class Row:
     tied: bool = False  # its cost and the winner's differ by less than their error bands
     report: Report | None = None  # of the best arrangement: what opens elsewhere
     load: LoadFigures | None = None  # of a language model: one instance with its clients or rate
-    plan: CapacityPlan | None = None  # of a demand, its instances as nodes; None where no power is known
+    plan: CapacityPlan | None = None  # of a demand, its instances as nodes
+    plan_problem: str = ""  # why there is none: no power is known, or a rack feeds no instance
     front: tuple[Served, ...] = ()  # speed of a user against throughput a device, slowest user first
 
     @property

@@ -108,9 +108,9 @@ def times(answer: Answer, row: Row) -> list[str]:
 
 
 def plan(row: Row) -> str:
-    """Machines and power of a demand, and what is left with the failure that it survives; empty without a plan."""
+    """Machines and power of a demand and what a failure leaves, or why there is no plan; empty without a demand."""
     if row.plan is None:
-        return ""
+        return row.plan_problem and texts.NO_PLAN.format(why=row.plan_problem)
     racks, nodes = fmt.counted(row.plan.racks, "rack"), fmt.counted(row.plan.nodes, "instance")
     text = texts.PLAN.format(nodes=nodes, racks=racks, power=fmt.si(row.plan.mean_w, "W"))
     if row.plan.survives != "none":

@@ -188,3 +188,10 @@ def test_the_command_asks_what_may_fail_and_what_a_rack_takes(capsys) -> None:
     asked = {name: answer["question"][name] for name in ("survives", "rack_slots", "rack_w")}
     assert asked == {"survives": "rack", "rack_slots": 4, "rack_w": 9000.0}
     assert answer["rows"][0]["plan"]["spare_nodes"] == answer["rows"][0]["plan"]["nodes_per_rack"] == 4
+
+
+def test_a_rack_that_feeds_no_instance_is_said() -> None:
+    """The row had no plan, and nothing said why."""
+    (row,) = choose(TIGHT | {"qps": 4.0, "survives": "rack", "systems": ("mi300x",), "rack_w": 100}).rows
+    assert row.plan is None
+    assert row.plan_problem.startswith("rack_w is 100 W; one node draws")
