@@ -90,7 +90,7 @@ class Twin:
         if at > self.env.now:  # else it is seen at this very instant, before the engine looks
             yield self.env.timeout(at - self.env.now)
         one = Sequence(number, *self.lengths[number])
-        if self.rules.front_end_s(1, 1):
+        if self.rules.serial:
             yield self.env.process(self.works(self.rules.read_s * one.prompt))
             at = self.env.now
         self.coming.append((at, one))
@@ -105,7 +105,7 @@ class Twin:
 
     def writes(self, one, place):
         """A token on its way to its client."""
-        if self.rules.front_end_s(1, 1):
+        if self.rules.serial:
             yield self.env.process(self.works(self.rules.write_s + self.rules.repeat_s * (place - 1)))
         if place == 1:
             self.first[one.number] = self.env.now

@@ -215,7 +215,7 @@ def _engine(cells: Mapping[str, str], scenario: Scenario) -> BenchmarkRun:
         if all(_is(column, cells.get(column, ""), value) for column, value in entry.get("of", {}).items()):
             run |= entry
     policy, together = POLICIES[run["policy"]], run.get("streamed", 1)
-    serial = policy.front_end_s(1, 1) > 0.0  # it is what takes time for each sequence
+    serial = policy.serial  # it is what takes time for each sequence
     scheduler = replace(
         policy,
         asynchronous=run["asynchronous"],

@@ -95,7 +95,7 @@ def under_load(scenario: Scenario, concurrency: int, engine: BenchmarkRun, catal
         raise Unsupported("outputs is 1: a request of one token has no time between tokens")
     ranks = scenario.attention_dp or 1
     rules = engine.scheduler
-    all_ranks = engine.prefill is not None or rules.balance_timeout > 0 or rules.front_end_s(1, 1) > 0.0
+    all_ranks = engine.prefill is not None or rules.balance_timeout > 0 or rules.serial
     together = ranks if all_ranks else 1
     clients = concurrency if engine.prefill is not None else together * math.ceil(concurrency / ranks)
     inputs, outputs = (_lengths(mean, engine.shortest) for mean in (scenario.inputs, scenario.outputs))

@@ -302,7 +302,7 @@ def binds(report: ServingReport, scheduler: Scheduler, engines: int = 1) -> dict
     }
     span = max(float((log["start_s"] + seconds).max() - report.arrive.min()) * engines, float(seconds.sum()))
     shares = {name: float(seconds[where].sum()) / span for name, where in parts.items()}
-    if scheduler.front_end_s(1, 1) > 0.0:
+    if scheduler.serial:
         shares["front end"] = float(seconds[late].sum() + log["idle_s"].sum()) / span
     return shares | {"no requests": max(0.0, 1.0 - math.fsum(shares.values()))}
 

@@ -134,7 +134,7 @@ def rules_of(scheduler: Scheduler, blocks: int, places: int = -1) -> Rules:
         guesses=len(scheduler.acceptance),
         places=places,
         swaps=scheduler.preempt == "swap",
-        serial=scheduler.front_end_s(1, 1) > 0.0,
+        serial=scheduler.serial,
     )
 
 

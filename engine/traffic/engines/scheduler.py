@@ -113,6 +113,11 @@ class Scheduler:
         fit = self.max_seqs if self.kv_blocks is None else self.kv_blocks // -(-tokens // self.block)
         return max(1, min(self.max_seqs, fit))
 
+    @property
+    def serial(self) -> bool:
+        """Whether there is a front end."""
+        return max(self.read_s, self.write_s, self.repeat_s) > 0.0
+
     def front_end_s(self, inputs: float, outputs: float) -> float:
         """The front end's time for a request of so many tokens in and out, an estimate. [s]"""
         return self.read_s * inputs + self.write_s * outputs + self.repeat_s * outputs * (outputs - 1) / 2

@@ -39,6 +39,14 @@ def test_one_client_waits_for_its_prompt_and_its_token_alone() -> None:
     )
 
 
+def test_what_only_later_tokens_take_counts() -> None:
+    """It was no front end, as the first token of an answer takes nothing of it."""
+    repeats = replace(PLAIN, repeat_s=SERIAL.repeat_s)
+    plain, serial = (run(rules, ClosedLoop(1), 20) for rules in (PLAIN, repeats))
+    assert serial.ttft.mean.value == pytest.approx(plain.ttft.mean.value, rel=1e-9)
+    assert serial.tpot.mean.value == pytest.approx(plain.tpot.mean.value + repeats.repeat_s, rel=1e-9)
+
+
 @each("ranks, replicas", [(1, 1), (2, 1), (1, 2)])
 def test_where_it_binds_it_is_the_rate_and_is_named(ranks: int, replicas: int) -> None:
     """An engine whose device is hardly busy, with all its ranks behind one front end, and copies with one each."""
@@ -81,7 +89,7 @@ def test_the_closed_form_has_it_too(clients: int, times: Times) -> None:
 
 
 def test_a_policy_has_one_where_it_was_measured() -> None:
-    assert {name for name, rules in POLICIES.items() if rules.front_end_s(1, 1) > 0.0} == {"sglang"}
+    assert {name for name, rules in POLICIES.items() if rules.serial} == {"sglang"}
 
 
 def test_given_passes_have_none_unless_it_is_asked_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
