@@ -66,7 +66,7 @@ def round3(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-def digits3(value: float) -> str:
+def digits3(value: float | None) -> str:
     """Three significant digits, trailing zeros kept, thousands with a comma: 2.00, 13.8, 920, 1,340."""
     if not _finite(value):
         return UNKNOWN
