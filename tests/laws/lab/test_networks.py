@@ -99,6 +99,18 @@ def test_a_file_that_the_library_refuses_is_one_sentence(folder):
         measure_workload("wide", repeats=1, bounds=BOUNDS)
 
 
+def test_a_file_that_the_zoo_leaves_out_is_not_measured_and_stops_no_other(folder, monkeypatch, capsys):
+    (folder / "resnet50.onnx").write_bytes(conv())  # its counts would be those of the catalog's network
+    (folder / "broken.onnx").write_bytes(b"no network")
+    default_zoo.cache_clear()
+    monkeypatch.setattr("engine.lab.host.calibrate.host", lambda: (ROOFLINE, HABITS))
+    assert main(["measure", "--zoo", "--seconds", "0.1", "--repeats", "3", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert {row["workload"] for row in data["rows"]} == {"my-net", "table", "wide"}
+    assert data["not_measured"]["resnet50"].startswith("resnet50.onnx: id 'resnet50' is already taken")
+    assert data["not_measured"]["broken"].startswith("broken.onnx: ")
+
+
 def test_a_run_can_be_given_up(folder):
     with pytest.raises(MeasurementCancelled):
         measure_workload("wide", repeats=5, bounds=BOUNDS, progress=lambda *_: False)

@@ -89,13 +89,16 @@ def files() -> dict[str, Path]:
     return {path.stem: path for path in sorted(own_folder().glob("*.onnx"))}
 
 
-def _file(workload: str) -> Path:
+def _file(workload: str, zoo: Zoo) -> Path:
     path = files().get(workload)
     if path is None:
+        zoo.workload(workload)  # an unknown name is refused with the nearest
         raise MeasureError(
             f"workload is {workload[:60]!r}, counts without weights, which nothing can run; allowed: a network whose "
             f"ONNX file lies in {own_folder()} ({', '.join(files()) or 'none does'})"
         )
+    if not zoo.is_guest(workload):  # nothing says what it computes, or a network of the catalog has its name
+        raise MeasureError(next(problem for problem in zoo.problems if problem.startswith(f"{path.name}: ")))
     return path
 
 
@@ -169,13 +172,13 @@ def measure_workload(
     other than the file's own.
     """
     zoo, bounds = zoo or default_zoo(), bounds or Bounds()
+    path = _file(workload, zoo)
     request = zoo.workload(workload).request
     batch = request.batch if batch is None else batch
     if precision != "fp32":
         raise MeasureError(f"precision is {precision[:20]!r}; a file runs in its own: leave it out, or give fp32")
     if not 1 <= batch <= 65536:
         raise MeasureError(f"batch is {batch}; allowed: 1 to 65,536")
-    path = _file(workload)
     work = zoo.graph(workload).flops(batch, request.inputs, request.outputs)
     if work > bounds.flops:
         raise MeasureError(f"a request of {workload} is {work / 1e9:,.3g} GFLOP; allowed: {bounds.flops / 1e9:,.3g}")
