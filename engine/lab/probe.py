@@ -6,7 +6,6 @@ passes over several times the last-level cache, because a shorter pass measures 
 """
 
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -240,10 +239,9 @@ class Prober:
         threads = jit.pool_size()
         a, b, c = np.array_split(self.words.view(np.float32)[: self.words.size // 3 * 3], 3)
         empty = np.empty(1, np.float32)
-        edges = [(i, i + 1) for i in range(threads)]
 
-        def all_threads() -> None:
-            deque(jit.run_chunks(lambda pair: _nothing(*pair, empty, empty, empty), edges), maxlen=0)
+        def all_threads() -> None:  # as kernels are started
+            over_range(_nothing, threads, empty, empty, empty, threads=threads)
 
         return MeasuredRoofline(
             isa=jit.isa(),
