@@ -201,6 +201,11 @@ def recurrence(ops: Sequence[Op], at: int) -> int:
     return end - at if inner == at or (first.contraction and first.steps == ops[inner].steps) else 0
 
 
+def known_ahead(ops: Sequence[Op], at: int) -> bool:
+    """Whether the op at `at` multiplies a recurrent cell's inputs, which are there for all steps before the first."""
+    return not ops[at].sequential and recurrence(ops, at) > 0
+
+
 @dataclass(frozen=True, slots=True)
 class Linear:
     """``const + i * I + o * O`` of a request's input length I and output length O."""

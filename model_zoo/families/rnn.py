@@ -174,7 +174,8 @@ def build_transducer(p: Params) -> Graph:
     ops += _stack("frame", "encoder", after, stack * hidden, hidden, frames, ops[-1].name)
     block, heard = Block(ROW, "joint"), ops[-1].name
     ops.append(gather("letter", dim(letters_per_step, "bs"), letters - 1, embed, group="predictor"))
-    ops += _stack("letter", "predictor", p.whole("predictor_layers", 1, 64), embed, embed, symbols, "letter")
+    predictor = _stack("letter", "predictor", p.whole("predictor_layers", 1, 64), embed, embed, symbols, "letter")
+    ops += [replace(op, sequential=True) for op in predictor]  # its inputs too: the letter before is decoded first
     sound = block.linear("join-sound", hidden, joint, heard, steps=frames)
     letter = block.linear("join-letter", embed, joint, ops[-1].name, steps=symbols)
     block.vector("join", "Add", joint, sound, letter, operands=2, steps=rounds)

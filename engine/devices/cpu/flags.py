@@ -3,11 +3,11 @@
 import numpy as np
 
 from engine.devices.common.counts import places
-from model_zoo.ops import Op, Phase
+from model_zoo.ops import Op, Phase, known_ahead
 
 F = places(
     "special inline quantise prepared binary window channels hashed free slides pools convolves narrow tiled "
-    "suppresses loose powers"
+    "suppresses loose powers hoists"
 )
 """Columns of the flags; `suppresses` is a number of classes."""
 WIDE_INPUT, STORED_NARROW = 1.0, 2.0  # values of F.quantise: an input is wide; it is where sums are stored wide
@@ -35,7 +35,7 @@ def flags_of(phase: Phase) -> np.ndarray:
     by_name = {op.name: op for op in phase.ops}
     riding: set[str] = set()
     narrow: set[str] = set()
-    for row, op in zip(flags, phase.ops, strict=True):
+    for at, (row, op) in enumerate(zip(flags, phase.ops, strict=True)):
         producers = [by_name[name] for name in op.inputs if name in by_name]
         carriers = [p for p in producers if p.contraction or p.name in riding]
         row[F.special] = _SPECIAL.get(op.kind, 0.0)
@@ -56,6 +56,7 @@ def flags_of(phase: Phase) -> np.ndarray:
         if op.attribute("normalised") > 0.0:
             row[F.loose] = DENSE if op.attribute("groups", 1.0) == 1.0 else GROUPED
         row[F.powers] = op.kind == "LRN"
+        row[F.hoists] = known_ahead(phase.ops, at)
         row[F.window] = op.kind == "Conv" and op.attribute("kernel", 1.0) > 1.0
         groups = max(op.attribute("groups", 1.0), 1.0)
         row[F.channels] = op.attribute("channels", 1e9) / groups if op.kind == "Conv" else 1e9

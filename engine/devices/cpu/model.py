@@ -99,6 +99,8 @@ def _price_ops(rows, table, flags, size, ways, rec, final, out):
             continue
         steps, flops, reads, writes, weights, state, adds, part, g, m, n, _, lookups = own_counts(table, j, size, ways)
         steps, state = larger(steps, 1e-30), (state + adds) * part
+        if rec[R.fuse * LANES] > 0.0 and flags[j, F.hoists] > 0.0:  # every step's input is known: one product of all
+            m, flops, reads, writes, steps = m * steps, flops * steps, reads * steps, writes * steps, spread(1.0)
         klass, product = table[j, T.CLASS], table[j, T.CLASS] == T.CONTRACTION
         binary = flags[j, F.binary] > 0.0
         low = quantised and product and table[j, T.QUANTISABLE] > 0.0 and table[j, T.STORED] > 0.0 and not binary

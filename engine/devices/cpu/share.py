@@ -151,12 +151,15 @@ def filter_share(filters, threads, rec):
 def cell_bytes(table, j, size, ways, mask, rec):
     """Weights that one step of op j's recurrence reads, all ops of the cell together, at designs of a mask. [B]
 
-    A cell begins with the product that needs no step before it, its input's, and its steps take turns over all of it:
-    what the next step finds in a cache is decided by the whole, not by one op of it.
+    A cell begins with the product that needs no step before it, its input's, and its steps take turns over all of it,
+    or over what follows where one product has the inputs of all steps: what the next step finds in a cache is decided
+    by the whole, not by one op of it.
     """
     first = j
     while first > 0 and table[first, T.SEQUENTIAL] > 0.0:
         first -= 1
+    if rec[R.fuse * LANES] > 0.0 and table[first, T.SEQUENTIAL] == 0.0:
+        first += 1
     total, i, inside = spread(0.0), first, mask
     while i < table.shape[0] and inside != 0:
         inside &= above(_at(table, i, T.STEPS, size[0], size[1], size[2]), 1.0)

@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.devices.common.kv_cache import CACHE_BITS
 from model_zoo import table as T
-from model_zoo.ops import LOOKUPS, Op, Phase, readers_of
+from model_zoo.ops import LOOKUPS, Op, Phase, known_ahead, readers_of
 
 ROLE, RIDES, KERNELS, VALUES, CACHED, EXPERTS, TOPK, HOISTS, TABLES, CACHE_BYTES = range(T.COLUMNS, T.COLUMNS + 10)
 """Columns behind those of `model_zoo.table`: what an operator is to its kernel; whether a compiler has it ride in
@@ -97,7 +97,7 @@ def phase_table(phase: Phase) -> np.ndarray:
     inside = set().union(*(inside for _, inside in heads.values())) if heads else set()
     inner = inside | _between_experts(phase.ops, by_name)
     riding: set[str] = set()
-    for row, op in zip(table, phase.ops, strict=True):
+    for at, (row, op) in enumerate(zip(table, phase.ops, strict=True)):
         row[ROLE] = SCORES if op.name in heads else ATTENDED if op.name in inner else _role(op, by_name, readers)
         row[KERNELS] = _EAGER.get(op.kind, 1.0)
         row[EXPERTS], row[TOPK] = op.attribute("experts"), op.attribute("top_k")
@@ -108,7 +108,7 @@ def phase_table(phase: Phase) -> np.ndarray:
         elif row[ROLE] == STREAM and _rides(op, by_name, riding, readers):
             row[RIDES] = 1.0
             riding.add(op.name)
-        row[HOISTS] = op.contraction and not op.sequential and op.steps.s > 0
+        row[HOISTS] = known_ahead(phase.ops, at)
         row[TABLES] = op.layers if op.kind in LOOKUPS else 1.0
     table.setflags(write=False)
     return table

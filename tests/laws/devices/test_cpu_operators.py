@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from engine.devices.cpu import family
 from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
 from model_zoo.families.blocks import linear
-from model_zoo.ops import Graph, Phase, dim
+from model_zoo.ops import Graph, Phase, dim, known_ahead
 from tests.effort import examples
 from tests.laws.devices.test_cpu import CPUS, job, switched
 
@@ -39,6 +40,25 @@ def test_ragged_tiles_cost_what_whole_ones_do():
     alone = _product(1200, 80, kernel=3.0, lone_vector=0.5)
     assert alone / _product(1200, 80, kernel=3.0) == pytest.approx(6 / 5, rel=0.05)
     assert _product(1200, 96, kernel=3.0, lone_vector=0.5) == pytest.approx(_product(1200, 96, kernel=3.0), rel=1e-12)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_products_of_a_recurrences_inputs_are_one(fixed):
+    """They are known before the first step, whose number a file may fix: weights that no cache holds are read once."""
+    base = job("xeon-8280l", "deepbench-lstm-2048", tile=(1,), phase=0)
+    if fixed:
+        ops = tuple(replace(op, steps=dim(base.sizes[1])) if op.steps.s else op for op in base.ops)
+        base = replace(base, ops=ops, phase=replace(base.phase, ops=ops))
+    for fuse, low, high in ((True, 0.0, 0.3), (False, 0.8, 1.1)):
+        j = replace(base, switches=switched(base, fuse=fuse))
+        times = {op.name: row.sum() for op, row in zip(j.ops, family.price(j).seconds, strict=True)}
+        assert low < times["rnn-input"] / times["rnn-recurrent"] < high
+
+
+def test_a_network_that_hears_its_own_letters_waits_for_each():
+    phase = default_zoo().graph("rnnt").phases[0]
+    ahead = [op.name for at, op in enumerate(phase.ops) if known_ahead(phase.ops, at)]
+    assert ahead == ["sound1-input", "sound2-input", "frame1-input", "frame2-input", "frame3-input"]
 
 
 @pytest.mark.parametrize(
