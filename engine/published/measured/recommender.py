@@ -10,14 +10,15 @@ from engine.published.measured.table import amount, format_of, part_columns, sys
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from engine.traffic.arrivals import Poisson
-from engine.traffic.policies import DynamicBatching, single
+from engine.traffic.limits import capacity
+from engine.traffic.policies import DynamicBatching, TandemQueue, single
 from engine.traffic.service import Service, TrafficError
 from engine.traffic.simulate import LoadReport, simulate
-from engine.traffic.sizes import LogNormal
+from engine.traffic.sizes import Fixed, LogNormal
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
-_REQUESTS = 20_000
+_REQUESTS = 1_000_000  # a valid run's last ten minutes; queues near capacity take long to build up
 _APART = 20  # items, of sizes whose time is told apart
 _FULL = 0.98  # share of its capacity that a valid run's node was busy at most
 
@@ -71,25 +72,33 @@ def predicted_at(scenario: Scenario, load: RecommenderLoad, catalog: Catalog) ->
     more than the devices carry by it, as a valid run can't have been, their times are what carries it. TrafficError
     where they would be more than a quarter off.
     """
-    queries = terms()["under_rate"]["queries"]
     if load.per_s == 0.0:
-        rate = evaluate(scenario, catalog).throughput_per_s
-        return {"samples_per_s": rate * load.devices / queries["items"]}
+        apart = load.devices if load.together > 1 else 1
+        return {"samples_per_s": apart * capacity(*_queue(scenario, load, 1.0, catalog)).qps}
     report = _load_report(scenario, load, 1.0, catalog)
     if report.latency is None:
-        capacity, doubt = load.per_s / report.rho, terms()["under_rate"]["doubt"]["measured"]
+        carried, doubt = load.per_s / report.rho, terms()["under_rate"]["doubt"]["measured"]
         faster = max(1.0 / doubt, _FULL / report.rho)
         report = _load_report(scenario, load, faster, catalog)
         if report.latency is None:
             raise TrafficError(
-                f"target_qps is {load.per_s:g}; the devices carry {capacity:.4g} by their estimated times, and "
+                f"target_qps is {load.per_s:g}; the devices carry {carried:.4g} by their estimated times, and "
                 f"{load.per_s / report.rho:.4g} if those are {faster:.2g} of it"
             )
     return {f"latency_{name}_s": getattr(report.latency, name).value for name in ("mean", "p50", "p99")}
 
 
 def _load_report(scenario: Scenario, load: RecommenderLoad, slower: float, catalog: Catalog) -> LoadReport:
-    """Queries at a core each, or at one of the devices, which launches when enough are there or one has waited."""
+    """Queries at all cores, or a device's share of them at one."""
+    system, sizes = _queue(scenario, load, slower, catalog)
+    arrivals = Poisson(load.per_s / (load.devices if load.together > 1 else 1))
+    return simulate(system, arrivals, sizes=sizes, requests=_REQUESTS)
+
+
+def _queue(
+    scenario: Scenario, load: RecommenderLoad, slower: float, catalog: Catalog
+) -> tuple[TandemQueue, LogNormal | Fixed]:
+    """Some cores take a query each; one of the devices launches when enough are there or one has waited."""
     queries = terms()["under_rate"]["queries"]
 
     def seconds(items: int) -> tuple[float, float]:
@@ -100,11 +109,9 @@ def _load_report(scenario: Scenario, load: RecommenderLoad, slower: float, catal
         counts = [1, 10, load.together]
         holds, latencies = zip(*(seconds(count * queries["items"]) for count in counts))
         service = Service.from_points(counts, holds, latencies)
-        policy = DynamicBatching(load.together, queries["wait_s"])
-        return simulate(single(service, policy), Poisson(load.per_s / load.devices), requests=_REQUESTS)
+        return single(service, DynamicBatching(load.together, queries["wait_s"])), Fixed()
     low, mean, high = (queries[name] for name in ("least", "items", "most"))
     sizes = range(low, high + 1, _APART)
     holds = np.interp(sizes, (low, mean, high), [seconds(items)[1] for items in (low, mean, high)])
     service = Service.from_points((1,), holds[None], servers=load.servers, sizes=sizes)
-    lengths = LogNormal(mean, queries["cv"], high, low)
-    return simulate(single(service), Poisson(load.per_s), sizes=lengths, requests=_REQUESTS)
+    return single(service), LogNormal(mean, queries["cv"], high, low)

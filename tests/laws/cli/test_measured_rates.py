@@ -291,8 +291,8 @@ def test_queries_of_a_recommender_are_predicted_at_a_rate_and_all_at_once(tmp_pa
         assert all(abs(error) < 0.6 for error in row.errors.values()), row.errors
     exact, plain = rows[4].predicted["samples_per_s"], rows[6].predicted["samples_per_s"]
     assert exact / plain == pytest.approx(389330 / 647861, rel=0.1), "16 bits at 99.9% of the accuracy"
-    for row in (rows[4], rows[6]):
-        assert abs(row.errors["samples_per_s"]) < 0.1
+    for row, most in ((rows[0], 0.03), (rows[2], 0.03), (rows[4], 0.1), (rows[6], 0.1)):
+        assert abs(row.errors["samples_per_s"]) < most
     for at in (1, 3, 5):
         assert rows[at].predicted["latency_mean_s"] < rows[at].predicted["latency_p99_s"]
     assert "0000P" in unknown.reason
@@ -301,6 +301,20 @@ def test_queries_of_a_recommender_are_predicted_at_a_rate_and_all_at_once(tmp_pa
     assert sooner == pytest.approx(carried / 0.8, rel=0.01), "the rate was that of 0.8 of the estimated times"
     assert beyond.reason.endswith("if those are 0.8 of it")
     assert wordy.reason == "target_qps is 'many'; a number above 0 is needed"
+
+
+def test_all_queries_at_once_go_at_the_rate_above_which_a_queue_of_them_grows(tmp_path: Path):
+    """Near it the queue takes a minute to build up: a run of seconds ends before that."""
+    path = tmp_path / "queries.csv"
+    path.write_text("\n".join((QUERIES, RECOMMENDERS[2])) + "\n")
+    most = predict(read_measured(path)).rows[0].predicted["samples_per_s"]
+    rates = [
+        f"dlrm-v2-99.9,Server,,,1,{XEON.format('6787P')},10.7,25.9,,{share * most}" for share in (0.5, 0.998, 1.01)
+    ]
+    path.write_text("\n".join((QUERIES, *rates)) + "\n")
+    idle, busy, beyond = (row.predicted["latency_mean_s"] for row in predict(read_measured(path)).rows)
+    assert busy > 1.5 * idle
+    assert beyond < busy, "a valid run's node is at most 98% busy"
 
 
 def test_the_table_comes_back_with_its_predictions(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
