@@ -7,6 +7,7 @@ from typing import Any
 from engine.analyses.depth_first import EAGER, DepthFirstComparison, compare
 from engine.cost.report import Report
 from engine.devices import FAMILIES, family
+from engine.devices.common.job import Job
 from engine.evaluate import evaluate
 from engine.resolve.bind import bind
 from engine.resolve.bound import Bound, own_model
@@ -25,7 +26,7 @@ class Forwarding:
     executors: int
     busy: float  # share of their engines' issue slots that they take
     line_bytes_per_s: float  # of all ports
-    drop_bytes: float | None  # smallest packet forwarded at line rate; None where no thread forwards
+    drop_bytes: float | None  # packet from which on all are forwarded at line rate; None where no size is
     sizes: tuple[int, ...]  # of packets. [B]
     bytes_per_s: tuple[float, ...]
 
@@ -35,14 +36,20 @@ def nic_of(scenario: Scenario) -> Device | None:
     return next((d for d in bind(scenario).devices if family(d.kind).packets is not None), None)
 
 
+def inference_on(report: Report, device: Device) -> Job | int:
+    """What a network processor infers in a report: its job, or on 0 threads where no part of the network is on it."""
+    jobs = (run.job for stage in report.times.priced for run in stage.runs)
+    return next((job for job in jobs if job.device == device), 0)
+
+
 def forwarding(
     device: Device,
-    executors: int,
+    infers: int | Job,
     sizes: Sequence[int] = PACKETS,
     model: Mapping[str, float] | None = None,
     busy: float = 1.0,
 ) -> Forwarding:
-    """What a network processor forwards at each packet size while it infers on so many executors.
+    """What a network processor forwards at each packet size while it runs a job, or infers on so many executors.
 
     ``model`` are parameters that a scenario sets, of this device's family or of others. ``busy`` is how much executors
     have to do: the share of their engines' issue slots that they take. [-]
@@ -51,12 +58,12 @@ def forwarding(
     if path is None:
         labels = " or ".join(family(kind).label for kind in FAMILIES if family(kind).packets is not None)
         raise ScenarioError(f"{device.name} is a {device.kind}; forwarding is answered for a {labels}")
-    limit = path.max_threads(device)
+    limit, executors = path.max_threads(device), int(path.infer(infers)) if isinstance(infers, Job) else infers
     if not 0 <= executors <= limit:
         raise ScenarioError(f"executors is {executors}; allowed: 0 to {limit}")
     if not 0.0 <= busy <= 1.0:
         raise ScenarioError(f"busy is {busy:g}; allowed: 0 to 1")
-    smallest, rates = path.beside(device, sizes, executors, busy, own_model(device, model or {}))
+    smallest, rates = path.beside(device, sizes, infers, busy, own_model(device, model or {}))
     return Forwarding(executors, busy, path.line(device), smallest, tuple(sizes), rates)
 
 
@@ -89,21 +96,19 @@ def host_and_nic(scenario: Scenario, limit_s: float = 7e-3) -> tuple[NodeShare, 
     host, nic = bound.host, nic_of(scenario)
     if nic is None or bound.device != nic or host is None or "on-path" not in bound.system.schemes:
         raise ScenarioError(f"{bound.system.name} has no network processor before a host: agilio-cx is one")
-    path, size = family(nic.kind).packets, max(64, int(bound.graph.input_elements.at(1, scenario.inputs) / 8.0))
-    assert path is not None
+    size = max(64, int(bound.graph.input_elements.at(1, scenario.inputs) / 8.0))
     idle = bound.system.extra_power.si if bound.system.extra_power is not None else 0.0
     alone = _largest_batch(bound, host, limit_s)
-    shares = []
-    for report, device in ((alone, host), (evaluate(scenario.with_(scheme="on-path")), nic)):
+    shares, on_path = [], evaluate(scenario.with_(scheme="on-path"))
+    for report, device in ((alone, host), (on_path, nic)):
         above = None if report.power_w is None else report.power_w - idle
         price, batch = device.price.si if device.price is not None else None, report.scenario.batch
         rate = report.throughput_per_s
         shares.append(NodeShare(device.name, rate, above, report.power_w, price, batch, report.latency_s))
-    executors = scenario.tile[0] if scenario.tile else path.usual(nic)
-    infer = min(executors * scenario.streams, path.max_threads(nic))
-    traffic = forwarding(nic, infer, (size,), bound.model)
+    traffic = forwarding(nic, inference_on(on_path, nic), (size,), bound.model)
     if not traffic.bytes_per_s[0]:
-        raise ScenarioError(f"{infer} threads of {nic.name} infer and none forwards: no request reaches its host")
+        said = f"{traffic.executors} threads of {nic.name} infer"
+        raise ScenarioError(f"{said} and none forwards: no request reaches its host")
     first, second = shares
     first = replace(first, throughput_per_s=min(first.throughput_per_s, traffic.bytes_per_s[0] / size))
     above, price = _sum(first.above_idle_w, second.above_idle_w), _sum(first.capex_usd, second.capex_usd)

@@ -106,7 +106,7 @@ def forward(args: argparse.Namespace) -> Answer:
     result = forwarding(device, executors, busy=args.busy)
     busy = f"{result.executors} executors {percent(result.busy)} busy"
     drop = result.drop_bytes
-    line_rate = "no thread is left to forward" if drop is None else f"line rate from {drop:.0f} B on"
+    line_rate = "no packet at line rate" if drop is None else f"line rate from {drop:.0f} B on"
     sentences = [f"{device.name}: {busy}, {line_rate}"]
     for size, rate in zip(result.sizes, result.bytes_per_s, strict=True):
         share = percent(rate / result.line_bytes_per_s)

@@ -12,7 +12,7 @@ from app.shared.widgets.choices import choose, number, switch
 from app.views.split import charts, texts
 from engine.analyses.camera import Camera, CameraNetwork, Cascade, Tier, row_of, tiers_of
 from engine.analyses.cuts import Goal, SplitPoint, best_split, executor_names, split_points
-from engine.analyses.edge import depth_first_of, forwarding, host_and_nic, nic_of
+from engine.analyses.edge import depth_first_of, forwarding, host_and_nic, inference_on, nic_of
 from engine.analyses.placement import best_of, placements
 from engine.cost.report import Report
 from engine.devices import family
@@ -180,7 +180,7 @@ def camera(scenario: Scenario) -> None:
             st.caption(texts.WHAT_IFS_CAPTION)
 
 
-def packets(scenario: Scenario, report: Report | None) -> None:
+def packets(scenario: Scenario, report: Report) -> None:
     """What the network processor forwards while it infers."""
     try:
         device = nic_of(scenario)
@@ -190,16 +190,16 @@ def packets(scenario: Scenario, report: Report | None) -> None:
     if device is None or path is None:
         return
     memories = path.memories(device, 64.0)
-    threads = int(scenario.tile[0]) if scenario.tile and scenario.scheme != "split" else path.usual(device)
-    count = min(threads * scenario.streams, path.max_threads(device))
-    rates = [forwarding(device, count, model=named(scenario).model, busy=busy) for busy in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    at_work, model = inference_on(report, device), named(scenario).model
+    rates = [forwarding(device, at_work, model=model, busy=busy) for busy in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    count = rates[-1].executors
     if (smallest := rates[-1].drop_bytes) is None:
         answer = texts.FORWARDING_NONE.format(executors=count)
     else:
         answer = texts.FORWARDING_ANSWER.format(executors=count, size=smallest)
     with parts.card("Forwarding while inferring", answer, charts.forwarding(rates, parts.dark()), "forwarding"):
         by_level: dict[str, list[str]] = {}
-        for fit in report.memory if report is not None else ():
+        for fit in report.memory:
             by_level.setdefault(fit.level, []).append(f"{fit.holds}, {fmt.si(fit.need_bytes, 'B')}")
         frame = {
             "Memory": [m.name.upper().replace("-", " ") for m, _ in memories],

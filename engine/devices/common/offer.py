@@ -32,18 +32,21 @@ class PacketPath:
     Attributes
     ----------
     max_threads, usual : device -> threads that may infer, and those its document has infer. [-]
+    infer : job -> threads that infer it. [-]
     line : device -> traffic of all its ports. [B/s]
-    beside : (device, packets [B], threads, share of their engines' slots that they issue in, model) -> smallest packet
-        forwarded at line rate [B], None where no slot is left to packets; traffic forwarded at each size [B/s].
+    beside : (device, packets [B], a job or the threads of one inference, share of their engines' slots that they issue
+        in, model) -> the packet from which on all are forwarded at line rate [B], None where no size is; traffic
+        forwarded at each size [B/s].
     times : job -> between two packets forwarded beside the job, and of one that is alone. [s]
     memories : device -> each memory its threads read, and the wait for so many bytes of it. [B], [cycle]
     """
 
     max_threads: Callable[[Device], int]
     usual: Callable[[Device], int]
+    infer: Callable[[Job], float]
     line: Callable[[Device], float]
     beside: Callable[
-        [Device, Sequence[float], float, float, Mapping[str, float]], tuple[float | None, tuple[float, ...]]
+        [Device, Sequence[float], float | Job, float, Mapping[str, float]], tuple[float | None, tuple[float, ...]]
     ]
     times: Callable[[Job], tuple[float, float]]
     memories: Callable[[Device, float], tuple[tuple[NicMemory, float], ...]]

@@ -20,12 +20,14 @@ from engine.devices.common.offer import PacketPath
 from engine.devices.common.setting import Knob
 from engine.devices.smartnic.layer import (
     WORD_BITS,
+    beside_inputs,
     dram_of,
     layers_of,
     packet_memory,
     seconds_of,
     slots_of,
     weights_in,
+    weights_of,
 )
 from engine.devices.smartnic.memory import (
     NEAR,
@@ -36,11 +38,16 @@ from engine.devices.smartnic.memory import (
 )
 from engine.devices.smartnic.memory import nic_of as _nic
 from engine.devices.smartnic.slots import (
+    JUMBO,
     PREAMBLE,
+    SMALLEST,
+    EnginePlacement,
     arriving,
     beside,
     executors_of,
     forward_rate,
+    infer_of,
+    infers,
     line_rate,
     packet_of,
     threads_of,
@@ -75,11 +82,19 @@ def packet_times(job: Job) -> tuple[float, float]:
 
     Unsupported where executors leave packets no thread.
     """
-    threads, home = threads_of(job), weights_in(job)
-    rate = forward_rate(job.device, packet_of(job), threads, job.model, 1.0, packet_memory(job, threads, home))
+    threads, weights = _placement(job.device, job, job.model)
+    rate = forward_rate(job.device, packet_of(job), threads, job.model, 1.0, weights)
     if not rate:
         raise Unsupported(f"executors take all threads or all packet memory of {job.device.name}: no packet passes")
     return 1.0 / rate, max(1.0 / rate, job.model["packet_cycles"] / _nic(job.device).clock.si)
+
+
+def _placement(device: Device, at_work: float | Job, model: Mapping[str, float]) -> tuple[EnginePlacement, float]:
+    """Where a job's executors lie, or so many, and packet memory that weights take [B]."""
+    if not isinstance(at_work, Job):
+        return infers(device, at_work, model), 0.0
+    threads = threads_of(at_work)
+    return threads, packet_memory(at_work, threads, weights_in(at_work))
 
 
 def _all_threads(device: Device) -> int:
@@ -99,21 +114,22 @@ def place(job: Job) -> tuple[Fit, ...]:
     if cache is not None:
         fits.append(Fit(cache.name, cache.role, need.weights, cache.capacity.si, "binary weights", False))
     nic, at = _nic(job.device), (1.0, job.length, job.context)
-    for name in weights_in(job).shares:
+    home, threads = weights_in(job), threads_of(job)
+    for name in home.shares:
         memory = nic.memory(name)
         if name in NEAR and memory is not None:
-            size = capacity_of(memory, threads_of(job).spans)
+            size = capacity_of(memory, threads.spans)
             fits.append(Fit(name, "onchip", need.weights, size, "binary weights, each executor's in its island", False))
     layers = [op for op in job.ops if op.kind == "BinaryGemm"]
     if layers:
         waiting, results = layers[0].k.at(*at), max(op.n.at(*at) for op in layers)
-        for name, bits, holds, islands in (
-            ("ctm", waiting, "inputs of requests", islands_of(job.device)),
-            ("imem", results, "results of a layer, one bit a neuron", 1.0),
+        for name, bits, holds, taken in (
+            ("ctm", waiting, "inputs of requests", beside_inputs(job, threads, home)),
+            ("imem", results, "results of a layer, one bit a neuron", home.shares.get("imem", 0.0) * weights_of(job)),
         ):
             memory = nic.memory(name)
             if memory is not None:
-                size = capacity_of(memory, islands)
+                size = capacity_of(memory, islands_of(job.device)) - taken
                 fits.append(Fit(name, "onchip", job.streams * np.ceil(bits / 8.0), size, holds))
     return tuple(fits)
 
@@ -148,7 +164,7 @@ def price(job: Job, detail: bool = True) -> PhaseCost:
     packets = forward_rate(device, packet, threads, model, busy, packet_memory(job, threads, home))
     rate = smaller(packets, arriving(device, packet, model)) * (packet + PREAMBLE)
     notes = (
-        f"While {threads.executors * (1 if job.switches['pipeline'] else job.streams):.0f} executors infer, "
+        f"While {infer_of(job):.0f} executors infer, "
         f"{rate * 8e-9:.1f} Gbit/s of {packet:.0f} B packets pass, of {model['offered_traffic'] * 8e-9:.1f} that come; "
         f"packets have {threads.packets:.0%} of the slots of their engines",
         *_trade_offs(device, home, model),
@@ -191,7 +207,7 @@ def knobs(device: Device, graph: Graph, scenario: Scenario) -> tuple[Knob, ...]:
     counts = sorted({*sizes, int(_nic(device).executors.si)})
     return (
         Knob("executors", "Executors", tuple(counts), limits=(1, _all_threads(device))),
-        Knob("packet", "Packet size (B)", PACKETS, limits=(64, 9000)),
+        Knob("packet", "Packet size (B)", PACKETS, limits=(SMALLEST, JUMBO)),
     )
 
 
@@ -213,8 +229,11 @@ FAMILY = DeviceFamily(
     packets=PacketPath(
         _all_threads,
         lambda device: int(_nic(device).executors.si),
+        infer_of,
         line_rate,
-        beside,
+        lambda device, sizes, at_work, busy, model: beside(
+            device, sizes, *_placement(device, at_work, model), busy, model
+        ),
         packet_times,
         lambda device, size: tuple((m, read_cycles(device, m.name, size)) for m in _nic(device).memories),
     ),

@@ -74,10 +74,14 @@ def weights_in(job: Job) -> WeightPlacement:
     return home_of(job.device, weights_of(job), job.switches["weights-near"], threads_of(job).spans)
 
 
+def beside_inputs(job: Job, threads: EnginePlacement, home: WeightPlacement) -> float:
+    """Packet memory of all islands that weights take: a copy of them for each group of islands of an inference. [B]"""
+    return home.shares.get("ctm", 0.0) * weights_of(job) * threads.islands / threads.spans
+
+
 def packet_memory(job: Job, threads: EnginePlacement, home: WeightPlacement) -> float:
-    """Packet memory that weights take from packets: a copy of them for each group of islands of an inference. [B]"""
-    inside = home.shares.get("ctm", 0.0) if not job.switches["whole-islands"] else 0.0
-    return inside * weights_of(job) * threads.islands / threads.spans
+    """The same of islands that packets come to: none of it where executors have islands of their own. [B]"""
+    return 0.0 if job.switches["whole-islands"] else beside_inputs(job, threads, home)
 
 
 @dataclass(frozen=True)

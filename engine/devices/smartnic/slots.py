@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.devices.common.column import larger, smaller
+from engine.devices.common.column import Column, larger, smaller
 from engine.devices.common.contract import Unsupported
 from engine.devices.common.job import Job
 from engine.devices.smartnic.memory import accesses, accesses_per_s, capacity_of, islands_of, nic_of
@@ -17,6 +17,7 @@ from hardware_specs.schema import Device
 
 PREAMBLE = 20.0  # bytes of preamble and gap around every Ethernet frame
 PACKET = 512.0  # bytes, where none is chosen
+SMALLEST, JUMBO = 64, 9000  # bytes of an Ethernet frame, at least and at most
 
 
 @dataclass(frozen=True)
@@ -55,16 +56,23 @@ def executors_of(job: Job) -> float:
     """
     nic = nic_of(job.device)
     count = float(job.tile[0]) if job.tile else nic.executors.si
-    groups = 1.0 if job.switches["pipeline"] else 1.0 * job.streams
-    return larger(1.0, smaller(count, nic.engines.si * nic.threads_per_engine.si // groups))
+    return larger(1.0, smaller(count, nic.engines.si * nic.threads_per_engine.si // _groups(job)))
+
+
+def _groups(job: Job) -> float:
+    """Inferences in flight that have executors of their own. [-]"""
+    return 1.0 if job.switches["pipeline"] else 1.0 * job.streams
+
+
+def infer_of(job: Job) -> float:
+    """Threads that are executors of any inference in flight. [-]"""
+    return executors_of(job) * _groups(job)
 
 
 def threads_of(job: Job) -> EnginePlacement:
     """Where the executors of a job lie."""
-    executors = executors_of(job)
-    groups = 1.0 if job.switches["pipeline"] else 1.0 * job.streams
-    placement = _spread(job.device, executors, executors * groups, job.model, job.switches["whole-islands"])
-    return EnginePlacement(executors, *placement)
+    placement = _spread(job.device, executors_of(job), infer_of(job), job.model, job.switches["whole-islands"])
+    return EnginePlacement(executors_of(job), *placement)
 
 
 def _spread(
@@ -164,15 +172,20 @@ def infers(device: Device, executors: float, model: Mapping[str, float]) -> Engi
 
 
 def beside(
-    device: Device, sizes: Sequence[float], executors: float, busy: float, model: Mapping[str, float]
+    device: Device,
+    sizes: Sequence[float],
+    threads: EnginePlacement,
+    weights: float,
+    busy: float,
+    model: Mapping[str, float],
 ) -> tuple[float | None, tuple[float, ...]]:
-    """What the NIC forwards while so many executors issue in a share `busy` of their engines' slots.
+    """What the NIC forwards while executors issue in a share `busy` of their engines' slots, as `forward_rate` has it.
 
-    Returns the smallest packet forwarded at line rate [B], None where no slot is left to packets, and the traffic at
-    each size, preamble and gap counted as line use [B/s].
+    Returns the packet from which on all are forwarded at line rate [B], None where no size is, and the traffic at each
+    size, preamble and gap counted as line use [B/s].
     """
-    threads = infers(device, executors, model)
-    packets = slots_left(device, threads, busy) / model["packet_cycles"]
-    smallest = float(larger(64.0, line_rate(device) / packets - PREAMBLE)) if packets > 0 else None
-    rates = tuple(float(forward_rate(device, size, threads, model, busy) * (size + PREAMBLE)) for size in sizes)
-    return smallest, rates
+    packets = Column(np.array([*sizes, *range(SMALLEST, JUMBO + 1)], dtype=np.float64))
+    passed = (forward_rate(device, packets, threads, model, busy, weights) * (packets + PREAMBLE)).values
+    slower = np.flatnonzero(passed[len(sizes) :] < line_rate(device) * (1.0 - 1e-12))
+    least = SMALLEST + 1.0 + float(slower.max(initial=-1))
+    return None if least > JUMBO else least, tuple(passed[: len(sizes)].tolist())

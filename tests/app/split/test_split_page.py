@@ -128,7 +128,7 @@ def test_a_network_processor_all_of_whose_threads_infer_says_that_nothing_passes
     text = said(at)
     assert not at.exception
     assert not at.error
-    assert "480 executors busy no thread is left to forward" in text
+    assert "480 executors busy packets of no size pass at line rate" in text
     assert any("no request reaches its host" in c.value for c in at.caption)
     assert "inf B" not in text
 
@@ -172,7 +172,7 @@ def test_forwarding_is_the_family_s_and_refuses_others():
     nic = nic_of(PRESETS["tonic-fc"].scenario)
     found = forwarding(nic, 256, (64, 512))
     model = family.FAMILY.model(nic)
-    assert found.bytes_per_s == slots.beside(nic, (64, 512), 256, 1.0, model)[1]
+    assert found.bytes_per_s == slots.beside(nic, (64, 512), slots.infers(nic, 256, model), 0.0, 1.0, model)[1]
     assert 64 < found.drop_bytes <= 512
     with pytest.raises(ScenarioError, match="executors is 481; allowed: 0 to 480"):
         forwarding(nic, 481)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.analyses.edge import forwarding, nic_of
+from engine.analyses.edge import forwarding, host_and_nic, inference_on, nic_of
 from engine.devices.smartnic import family, layer, slots
 from engine.evaluate import evaluate
 from engine.resolve.bind import named
@@ -19,11 +19,12 @@ from tests.laws.devices.test_smartnic import MODEL, NIC, job, small, turned
 def test_forwarding_keeps_line_rate_from_512_bytes_on_and_drops_below():
     spec = default_catalog().device(NIC)
     line = 10e9
-    least, rates = slots.beside(spec, family.PACKETS, 256, 1.0, MODEL)
+    threads = slots.infers(spec, 256, MODEL)
+    least, rates = slots.beside(spec, family.PACKETS, threads, 0.0, 1.0, MODEL)
     assert rates[3:] == pytest.approx([line] * 3)
     assert rates[0] < 0.5 * line
     assert list(rates) == sorted(rates)
-    around = slots.beside(spec, (least * 0.9, least * 1.01), 256, 1.0, MODEL)[1]
+    around = slots.beside(spec, (least - 1, least), threads, 0.0, 1.0, MODEL)[1]
     assert around[0] < line == pytest.approx(around[1])
     budgets = [slots.slots_left(spec, slots.infers(spec, e, MODEL), 1.0) for e in (0, 64, 256, 360, 480)]
     assert budgets == sorted(budgets, reverse=True)
@@ -97,6 +98,58 @@ def test_forwarding_is_answered_with_the_what_ifs_of_the_report(overrides):
     busy = layer.slots_of(job(4096)) / report.latency_s / (43 * nic.smartnic.clock.si)
     (rate,) = forwarding(nic, 256, (64,), named(s).model, busy).bytes_per_s
     assert any(f"{rate * 8e-9:.1f} Gbit/s of 64 B packets pass" in said.text for said in report.assumptions)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"switches": {"whole-islands": True}},
+        {"switches": {"pipeline": True}, "streams": 3},
+        {"streams": 70},  # six executors each, 420 threads: 480 were named, of which none forwards
+        {"tile": (1, 128), "streams": 300, "switches": {"weights-near": True}, "params": {"neurons": 500}},
+    ],
+    ids=str,
+)
+def test_forwarding_and_the_host_behind_it_are_of_the_job_that_the_report_prices(change):
+    """The page and `ask host-nic` placed executors of their own, whatever a scenario's switches say."""
+    fields = {"system": "agilio-cx", "workload": "binary-fc-4096", "precision": "binary", "scheme": "on-path"}
+    s = Scenario(**fields | {"tile": (256, 128)} | change)
+    report, nic = evaluate(s), nic_of(s)
+    asked = inference_on(report, nic)
+    issued = layer.slots_of(asked) * s.streams / family.price(asked).total_s
+    busy = issued / (slots.threads_of(asked).engines * nic.smartnic.clock.si)
+    found = forwarding(nic, asked, (128,), asked.model, busy)
+    rate = min(found.bytes_per_s[0], slots.arriving(nic, 128, asked.model) * 148)
+    note = f"While {found.executors} executors infer, {rate * 8e-9:.1f} Gbit/s of 128 B packets pass"
+    assert any(note in said.text for said in report.assumptions)
+    host, _, pair = host_and_nic(s)
+    assert pair.throughput_per_s == host.throughput_per_s + report.throughput_per_s
+    assert host.throughput_per_s <= forwarding(nic, asked, (512,), asked.model).bytes_per_s[0] / 512
+
+
+def test_line_rate_is_named_from_the_packet_on_from_which_memory_takes_it_too():
+    """Weights of 250 kB in the packet memory of each island leave room for less than line rate, at any size."""
+    asked = {"system": "agilio-cx", "workload": "binary-fc-4096", "precision": "binary", "tile": (1, 512)}
+    asked |= {"scheme": "on-path", "streams": 300, "switches": {"weights-near": True}}
+    nic, sizes = nic_of(Scenario(**asked)), ({"neurons": 500}, {"neurons": 50})
+    full, some = (forwarding(nic, inference_on(evaluate(Scenario(**asked, params=n)), nic)) for n in sizes)
+    assert max(full.bytes_per_s) < 0.9 * full.line_bytes_per_s
+    assert full.drop_bytes is None
+    assert some.drop_bytes is not None
+
+
+def test_inputs_and_weights_share_one_packet_memory():
+    """256 kB of weights in each island's 262 kB and 154 kB of inputs beside them were two things that fit."""
+    asked = {"system": "agilio-cx", "workload": "binary-fc-4096", "precision": "binary", "scheme": "on-path"}
+    near = Scenario(**asked, tile=(1, 512), switches={"weights-near": True}, params={"neurons": 500})
+    assert evaluate(near.with_(streams=50)).fits
+    report = evaluate(near.with_(streams=300))
+    row = next(row for row in report.memory if row.level == "ctm" and row.required)
+    assert row.need_bytes == 300 * 4096 / 8
+    assert row.capacity_bytes == 5 * (2**18 - 4096 * 500 / 8)
+    assert not report.fits
+    whole = {"neurons": 4096 * 2}  # 4 MiB of weights fill the memory that results go to
+    assert not evaluate(near.with_(params=whole, tile=(256, 512))).fits
 
 
 def test_packets_take_ports_of_the_memories_they_lie_in_alone():
