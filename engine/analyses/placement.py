@@ -7,7 +7,7 @@ that add up, by dynamic programming over tiers and positions.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import floor, inf, sqrt
+from math import floor, inf
 from typing import Literal
 
 import numpy as np
@@ -20,15 +20,16 @@ from engine.cost.power_and_price import monthly
 from engine.devices.common.contract import Unsupported
 from engine.plan.schemes import executors, split_wires
 from engine.traffic.arrivals import Poisson
-from engine.traffic.closed_forms import mgc
 from engine.traffic.estimates import Estimate
 from engine.traffic.policies import PLAIN, DynamicBatching, Station, TandemQueue
 from engine.traffic.scenario_load import ladder
 from engine.traffic.service import Service
 from engine.traffic.simulate import simulate
+from engine.traffic.sizes import Fixed, Mixed
 
 Goal = Literal["latency", "throughput"]
 """Least time of a frame, or most cameras."""
+_LEAST_REQUESTS, _MOST_REQUESTS = 20_000, 400_000
 
 
 @dataclass(frozen=True)
@@ -158,54 +159,44 @@ def _bill(
     return monthly(network.bound, machines, links)
 
 
-def p99_s(network: CameraNetwork, place: Placement, requests: int = 20_000, seed: int = 0) -> Estimate | None:
+def p99_s(network: CameraNetwork, place: Placement, requests: int | None = None, seed: int = 0) -> Estimate | None:
     """99th percentile of the time of a passed frame with all cameras at work, frames batched where a tier says. [s]
 
     Frames of many cameras come independently (Poisson). Tiers and links are stations of one queue each; a machine of
-    which each camera has one takes its frames one by one and queues none. Where a cascade's network runs on first
-    machines that are shared, the 99th percentile of the wait for one of them is added whole, as a bound. None where
-    they are more than it carries.
+    which each camera has one takes its frames one by one and queues none. First machines that are shared take every
+    frame of a cascade, one at a time, and what they drop passes what comes behind them by. None where they are more
+    than it carries. Where no number of ``requests`` is given it grows with the square of the time that queues take to
+    settle, up to `_MOST_REQUESTS`.
     """
-    if place.cameras is not None and place.cameras < network.camera.cameras:
+    camera, tiers, carried = network.camera, network.tiers, place.cameras
+    if carried is not None and carried < camera.cameras:
         return None
-    camera, row, way = network.camera, [], network.filter_s
-    machines = network.tiers[0].machines if network.cascade is not None else None
-    if machines is not None:
-        tail = _first_wait(network, place, machines)
-        if tail is None:
-            return None
-        way += tail
-    for at, (tier, alone) in enumerate(zip(network.tiers, place.stage_s, strict=True)):
-        if tier.machines is None or (not at and machines is not None):
+    shared = network.cascade is not None and tiers[0].machines is not None
+    drops = shared and network.pass_rate < 1.0
+    sizes, asks = ((1, 2), np.array([0.0, 1.0])) if drops else ((1,), np.array([1.0]))  # dropped, passed on
+    row, way = list[Station](), 0.0 if shared else network.filter_s
+    for at, (tier, alone) in enumerate(zip(tiers, place.stage_s, strict=True)):
+        filter_s = network.filter_s if shared and not at else 0.0
+        if tier.machines is None:
             way += alone
-        elif alone:
-            counts = ladder(tier.batch)
+        elif alone or filter_s:
+            counts = [1] if filter_s else ladder(tier.batch)
             cuts = [price_cuts(network.bound, network.formats, place.cuts, count) for count in counts]
-            seconds = [[cut.stage_s[at]] for cut in cuts]
-            policy = PLAIN if tier.batch == 1 else DynamicBatching(tier.batch, 0.0)
-            row.append(Station(Service.from_points(counts, seconds, servers=tier.machines), policy, name=tier.name))
+            seconds = np.outer([cut.stage_s[at] for cut in cuts], asks) + filter_s
+            policy = PLAIN if len(counts) == 1 else DynamicBatching(tier.batch, 0.0)
+            service = Service.from_points(counts, seconds, servers=tier.machines, sizes=sizes)
+            row.append(Station(service, policy, name=tier.name))
         if at < len(place.link_bytes) and place.link_bytes[at]:
             wire = split_wires(network.bound)[at]
-            size = place.link_bytes[at]
-            hold, adds = wire_busy(wire, size), wire_time(wire, size)
-            row.append(Station(Service(np.array([[hold]]), np.array([[adds]])), name=f"link {at + 1}", wire=True))
+            hold, adds = (asks[None, :] * f(wire, place.link_bytes[at]) for f in (wire_busy, wire_time))
+            row.append(Station(Service(hold, adds, sizes=sizes), name=f"link {at + 1}", wire=True))
     if not row:
         return Estimate(*[way + place.answer_s] * 3)
-    arrivals = Poisson(camera.cameras * camera.frames_per_s * network.pass_rate)
-    report = simulate(TandemQueue(tuple(row), way + place.answer_s), arrivals, requests=requests, seed=seed)
+    if requests is None:
+        spare = 1.0 if carried is None else 1.0 - camera.cameras / (carried + 1.0)
+        requests = int(min(_MOST_REQUESTS, _LEAST_REQUESTS / (network.pass_rate if drops else 1.0) / spare**2))
+    queue = TandemQueue(tuple(row), way + place.answer_s, judged=sizes[-1])
+    arrivals = Poisson(camera.cameras * camera.frames_per_s * (1.0 if shared else network.pass_rate))
+    frames = Mixed(sizes, (1.0 - network.pass_rate, network.pass_rate)) if drops else Fixed(1)
+    report = simulate(queue, arrivals, sizes=frames, requests=requests, seed=seed)
     return report.latency.p99 if report.latency is not None else None
-
-
-def _first_wait(network: CameraNetwork, place: Placement, machines: int) -> float | None:
-    """99th percentile of a frame's wait for first machines that look at those dropped too; None where it has no end.
-
-    Closed form of Poisson arrivals at service times of two lengths (M/G/c). [s] An estimate.
-    """
-    cut = price_cuts(network.bound, network.formats, place.cuts)
-    mean, _ = _tier_loads(network, cut)[0]
-    rate = network.camera.cameras * network.camera.frames_per_s
-    if rate * mean >= machines * (1.0 - 1e-9):
-        return None
-    share, run_s = network.pass_rate, mean - network.filter_s
-    spread = sqrt((1.0 - share) / share) * run_s / mean  # of lengths: run_s / share more for those passed
-    return max(0.0, mgc(rate, mean, machines, spread).quantile(0.99) - mean)

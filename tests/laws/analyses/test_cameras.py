@@ -1,13 +1,15 @@
 """Cameras on tiers: how many a place serves, how long their frames wait, and what its machines draw and cost."""
 
+import heapq
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from engine.analyses.camera import Camera, CameraNetwork, Cascade, Tier, row_of, tiers_of
 from engine.analyses.cuts import price_cuts
-from engine.analyses.placement import p99_s, placements
-from engine.cost.assemble import wire_busy
+from engine.analyses.placement import Placement, p99_s, placements
+from engine.cost.assemble import wire_busy, wire_time
 from engine.evaluate import evaluate
 from engine.plan.schemes import split_wires
 from engine.resolve.choices import choices, default_scenario
@@ -52,11 +54,51 @@ def test_frames_that_a_cascade_drops_keep_those_waiting_that_it_passes(place):
     for cameras in (1, 8, 14, 17):
         network = on_row("resnet50", Camera(5.0, 200e3, cameras), tiers, cascade=Cascade("mobilenet-v1", 0.05))
         (found,) = (p for p in placements(network) if p.name == place)
-        tails.append(p99_s(network, found, 4000).value)
-        alone = mdc(5.0 * cameras, network.filter_s, 2).quantile(0.99) - network.filter_s
-        assert tails[-1] >= (found.latency_s + alone) * (1.0 - 1e-6)  # waits for the small network alone, at least
+        tails.append(found.p99_s or p99_s(network, found).value)
+        alone = mdc(5.0 * cameras, network.filter_s, 2).quantile(0.99) - network.filter_s  # up to 14% too much
+        assert tails[-1] >= found.latency_s + 0.86 * alone  # waits for the small network alone, at least
     assert tails == sorted(tails)
     assert tails[-1] > 10.0 * tails[0]
+
+
+def frame_by_frame(network: CameraNetwork, place: Placement, count: int = 150_000) -> float:
+    """The 99th percentile by one frame after the other through first-come queues, in plain Python. [s]"""
+    draws = np.random.default_rng(7)
+    now = np.cumsum(draws.exponential(1.0 / network.camera.cameras / network.camera.frames_per_s, count))
+    passed, came = draws.random(count) < network.pass_rate, now.copy()
+    wires = split_wires(network.bound)
+    for at, (tier, stage_s) in enumerate(zip(network.tiers, place.stage_s, strict=True)):
+        service = np.where(passed, stage_s, 0.0) + (0.0 if at else network.filter_s)
+        now = now + service if tier.machines is None else first_come(now, service, tier.machines)
+        came, now, passed = came[passed], now[passed], passed[passed]
+        if at < len(wires) and place.link_bytes[at]:
+            hold, adds = wire_busy(wires[at], place.link_bytes[at]), wire_time(wires[at], place.link_bytes[at])
+            now = first_come(now, np.full(now.size, hold), 1) + (adds - hold)
+    return float(np.quantile((now - came)[now.size // 10 :], 0.99)) + place.answer_s
+
+
+def first_come(came: np.ndarray, service: np.ndarray, servers: int) -> np.ndarray:
+    """Ends of services in the order in which frames come. [s]"""
+    free, ends = [0.0] * servers, came.copy()
+    for frame in np.argsort(came, kind="stable"):
+        ends[frame] = max(heapq.heappop(free), came[frame]) + service[frame]
+        heapq.heappush(free, ends[frame])
+    return ends
+
+
+@pytest.mark.parametrize("cascade", [None, Cascade("squeezenet-1.1", 0.3)], ids=["all", "passed"])
+@pytest.mark.parametrize(("machines", "cameras"), [(None, 38), (4, 29)])
+def test_a_tail_is_that_of_frames_queued_one_by_one(cascade, machines, cameras):
+    """Runs of 1,250 frames from an empty start named 125 ms for the 190 ms of forty cameras, and 78 for 91.
+
+    Of a cascade the wait for shared first machines, in closed form, came on top of what followed, 4 to 15% too much,
+    and 3% too little where nothing did.
+    """
+    tiers = (replace(NEAR, machines=machines), *TIERS[1:])
+    network = on_row("mobilenet-v1", Camera(5.0, 200e3, cameras), tiers, cascade=cascade)
+    for place in placements(network):
+        if place.p99_s is not None:
+            assert place.p99_s == pytest.approx(frame_by_frame(network, place), rel=0.06), place.name
 
 
 def test_more_cameras_wait_longer_and_draw_more_and_a_batch_carries_more():
