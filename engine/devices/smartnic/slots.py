@@ -6,6 +6,7 @@ the threads and slots that executors leave. No slot is counted for both. Estimat
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -184,8 +185,8 @@ def beside(
     Returns the packet from which on all are forwarded at line rate [B], None where no size is, and the traffic at each
     size, preamble and gap counted as line use [B/s].
     """
-    packets = Column(np.array([*sizes, *range(SMALLEST, JUMBO + 1)], dtype=np.float64))
+    packets: Any = Column(np.array([*sizes, *range(SMALLEST, JUMBO + 1)], dtype=np.float64))
     passed = (forward_rate(device, packets, threads, model, busy, weights) * (packets + PREAMBLE)).values
     slower = np.flatnonzero(passed[len(sizes) :] < line_rate(device) * (1.0 - 1e-12))
-    least = SMALLEST + 1.0 + float(slower.max(initial=-1))
-    return None if least > JUMBO else least, tuple(passed[: len(sizes)].tolist())
+    first = SMALLEST + 1.0 + float(slower.max(initial=-1))
+    return None if first > JUMBO else first, tuple(passed[: len(sizes)].tolist())
