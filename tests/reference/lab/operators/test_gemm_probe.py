@@ -2,12 +2,16 @@
 
 import dataclasses
 import math
+from time import thread_time
 
 import pytest
 
 from engine.kernels import jit
+from engine.kernels.jit import kernel
+from engine.lab.host.calibrate import _cycle
 from engine.lab.probe import Prober, _integer_peak, cache_sizes, compute_peak, stream_read
 from engine.lab.ranges import KernelError, fresh
+from engine.lab.timing import sample
 
 
 def ratio(one, other, low, high=math.inf, most=25):
@@ -51,6 +55,21 @@ def test_what_is_nearer_or_narrower_is_faster(prober):
     # port: a half, of which a tile whose data are loaded reaches four fifths at least; floats are never loaded
     low, high = (2, 4.5) if jit.isa() == "avx512vnni" else (0.4, 2.1)
     assert low < ratio(lambda: _integer_peak(1), lambda: compute_peak("f32", rounds=1), low, high) < high
+
+
+@kernel
+def _shifts(steps, x, addend):
+    for _ in range(steps):
+        x = (x >> 7) + addend
+    return x
+
+
+@pytest.mark.skipif(not jit.JIT_ENABLED, reason="interpreted code takes other cycles")
+def test_a_cycle_is_that_of_another_chain_without_copies():
+    def cycles() -> float:
+        return 2.0 * 200_000 / sample(lambda: _shifts(200_000, 1, 12345), thread_time, 9, 0.012).best
+
+    assert 0.93 < ratio(lambda: 1.0 / _cycle(), cycles, 0.93, 1.07) < 1.07
 
 
 def test_cache_sizes_grow_outwards():
