@@ -117,10 +117,8 @@ def _engine(load: ServingLoad) -> Engine:
 def serving_points(load: ServingLoad) -> tuple[OperatingPoint, tuple[OperatingPoint, ...]]:
     """A serving engine at its load, and along it."""
     subject, demand = load.engine, load.demand
-    usual = subject.requests(demand)
-    return subject.at(demand, min(load.requests or usual, usual)), tuple(
-        subject.at(level) for level in subject.along(demand)
-    )
+    asked = load.requests and min(load.requests, subject.requests(demand))
+    return subject.at(demand, asked), tuple(map(subject.at, subject.along(demand)))
 
 
 def serving_capacity(load: ServingLoad) -> Carried:

@@ -74,7 +74,7 @@ def _figures(
 ) -> LoadFigures:
     """What a load meets: arrangements that differ in their batch alone may have the same one."""
     subject = replace(_engine(token, scheduler), limits=dict(limits))
-    point = subject.at(load, min(subject.requests(load), requests))
+    point = subject.at(load, min(subject.requests(load), requests) if isinstance(load, ClosedLoop) else None)
     tails = tuple((name, point.figure(name) or 0.0) for name, _ in limits if name not in LIMITS)
     found = (point.figure(name) or 0.0 for name in LIMITS)
     return LoadFigures(*found, point.report.output_tokens_per_s, point.report.goodput_per_s, tails)

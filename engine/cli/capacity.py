@@ -122,7 +122,7 @@ def _arrangement(
             if ratio is not None:
                 decodes = Pool(subject.times, subject.scheduler, subject.devices)
                 longest = subject.inputs.largest + subject.outputs.largest
-                pools = pools_of(args, variant, rules, decodes, longest, rules.max_seqs)
+                pools = pools_of(args, variant, rules, decodes, longest)
                 subject = replace(subject, pools=pools.at(ratio))
             load, prefills = subject.highest(arrivals, args.requests, args.seed), None
             site = args.idle_w, args.node_usd

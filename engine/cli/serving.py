@@ -120,9 +120,7 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
     elif args.speed is not None:
         raise ScenarioError(f"speed is {args.speed:g} without a trace; it multiplies the arrival rate of a trace")
     _refuse_idle(args, scenario, 1 if scenario is None else scenario.attention_dp or 1)
-    scheduler, load, count, devices = _scheduler(args, scenario), _load(args, process), args.requests, 1
-    if count is None:
-        count = usual_requests(args.clients or 0) if file is None else file.requests
+    scheduler, load, devices = _scheduler(args, scenario), _load(args, process), 1
     if scenario is None:
         inputs = inputs or Fixed(_length("inputs", args.inputs))
         outputs = outputs or Fixed(_length("outputs", args.outputs))
@@ -130,15 +128,15 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
     else:
         inputs, outputs = inputs or Fixed(scenario.inputs), outputs or Fixed(scenario.outputs)
         longest = inputs.largest + outputs.largest if file is None else file.longest
-        times, scheduler = engine_of(scenario, scheduler, longest, count)
+        times, scheduler = engine_of(scenario, scheduler, longest)
         devices = devices_of(scenario)
-    subject = Engine(times, scheduler, devices, inputs, outputs, 1, _limits(args))
+    subject = Engine(times, scheduler, devices, inputs, outputs, _limits(args))
     tried, rates = {"": subject}, dict[str, Any]()
     if args.pools is not None:
         decodes, longest = Pool(times, scheduler, devices), inputs.largest + outputs.largest
-        pools = pools_of(args, scenario, _scheduler(args, scenario), decodes, longest, count)
+        pools = pools_of(args, scenario, _scheduler(args, scenario), decodes, longest)
         tried = {"{}:{}".format(*ratio): replace(subject, pools=pools.at(ratio)) for ratio in ratios_of(args.pools)}
-    ratio, point = _best(args, tried, file, load, count)
+    ratio, point = _best(args, tried, file, load)
     policy = args.policy or usual_policy(scenario, args.max_seqs)
     engine_data, engine_lines = engine_answer(policy, scenario, scheduler.max_seqs)
     rates["output_tokens_per_s_per_device"] = point.tokens_per_s_per_device
@@ -163,13 +161,15 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
 
 
 def _best(
-    args: argparse.Namespace, tried: Mapping[str, Engine], file: RequestFile | None, load: Any, count: int
+    args: argparse.Namespace, tried: Mapping[str, Engine], file: RequestFile | None, load: Any
 ) -> tuple[str, OperatingPoint]:
     """The ratio of pools that does best by the device, and its run; of requests as their file has them."""
     runs: list[tuple[tuple[float, float], str, OperatingPoint]] = []
     for ratio, subject in tried.items():
         rules = subject.scheduler if subject.pools is None else subject.pools.prefill.rules
-        hits = None
+        count, hits = args.requests, None
+        if count is None and (file is not None or args.clients):
+            count = usual_requests(args.clients) if file is None else file.requests
         if file is not None and file.hashes is not None and args.prefix_hit is None:
             hits = file.cached(subject.scheduler.kv_blocks, subject.scheduler.block, rules.replicas)[:count]
         point = subject.at(load, count, args.seed, cached=hits, priority=getattr(file, "priority", None))
@@ -180,14 +180,14 @@ def _best(
 
 
 def pools_of(
-    args: argparse.Namespace, scenario: Scenario | None, rules: Scheduler, decodes: Pool, longest: int, count: int
+    args: argparse.Namespace, scenario: Scenario | None, rules: Scheduler, decodes: Pool, longest: int
 ) -> Pools:
     """The pools and the network that the arguments mean: the first as the scenario with what is set for it."""
     if scenario is None:
         refuse(args, ["prefill_set"], "given passes: both pools take those")
         return Pools(decodes, decodes, Network(args.token_bytes or 0.0, args.port))
     prefill, token_size = apply_all(scenario, args.prefill_set), args.token_bytes
-    first = Pool(*engine_of(prefill, rules, longest, count), devices_of(prefill))
+    first = Pool(*engine_of(prefill, rules, longest), devices_of(prefill))
     token_size = token_bytes(scenario.with_(batch=1, outputs=1), longest) if token_size is None else token_size
     return Pools(first, decodes, Network(token_size, args.port))
 

@@ -19,8 +19,9 @@ from engine.scenario.token import brief
 from engine.traffic.arrivals import Arrivals
 from engine.traffic.engines.calendar import ClosedLoop, ServingReport, serve, usual_requests
 from engine.traffic.engines.pass_times import engine_of
-from engine.traffic.engines.pools import Pools, serve_pools
+from engine.traffic.engines.pools import MOST_REQUESTS, Pools, most_per_s, serve_pools
 from engine.traffic.engines.scheduler import Scheduler
+from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM
 from engine.traffic.scenario_load import priced
 from engine.traffic.service import TrafficError
 from engine.traffic.sizes import Fixed, Sizes
@@ -37,7 +38,8 @@ _SHARES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95, 1.05)  # of the saturated rate
 _POINTS = len(_SHARES)
 _REACH, _LEAST_REACH = 4, 64  # a curve goes to so many times the clients, and at least to so many of them
 _CLIENTS_MOST = 4096
-_SATURATING, _SATURATED = 1024, 6  # clients that fill an engine, and requests of each
+_TURNS = 6  # requests that a run has for each that the engines take in at once
+_DRAWN = 1000  # requests whose mean length stands for all
 _STEPS = 12  # of a search
 
 
@@ -170,28 +172,60 @@ class Engine:
     devices: int
     inputs: Sizes
     outputs: Sizes
-    mean_outputs: int
     limits: Mapping[str, float]
     pools: Pools | None = None
+
+    @cached_property
+    def lengths(self) -> tuple[int, int]:
+        """Tokens of a prompt and of an answer, the means. [-]"""
+        prompts, answers = self.inputs.draw(_DRAWN, 0, SIZE_STREAM, 0), self.outputs.draw(_DRAWN, 0, OUTPUT_STREAM, 0)
+        return max(1, round(prompts.mean())), max(1, round(answers.mean()))
+
+    @cached_property
+    def places(self) -> int:
+        """Requests of usual length that all engines take in at once; of pools those that decode. [-]"""
+        rules = self.scheduler if self.pools is None else self.pools.decode.rules
+        return rules.most_seqs(sum(self.lengths)) * rules.ranks * rules.replicas
 
     def requests(self, load: ClosedLoop | Arrivals) -> int:
         """Requests of a run: 12 of each client, at least 64, 2,000 of an open load; fewer where they are very long."""
         clients = load.clients if isinstance(load, ClosedLoop) else 0
-        return max(min(usual_requests(clients), _ROWS // self.mean_outputs), _FEWEST * clients, 1)
+        return max(min(usual_requests(clients), _ROWS // self.lengths[1]), _FEWEST * clients, 1)
 
     def at(
         self, load: ClosedLoop | Arrivals, requests: int | None = None, seed: int = 0, **of_requests: Any
     ) -> OperatingPoint:
         """Run a load to its last token. ``of_requests``: ``cached`` and ``priority`` as `serve` has them.
 
-        TrafficError for what the engine can't serve.
+        Where ``requests`` are not given, an open load that leaves many under way is run again with more of them: fewer
+        than 6 for each would end before the engines are as full as it fills them. TrafficError for what the engine
+        can't serve.
         """
+        count = requests or self.requests(load)
+        point = self._run(load, count, seed, of_requests)
+        while requests is None and not isinstance(load, ClosedLoop) and (more := self._turns(point.report)) > count:
+            count = max(more, min(2 * count, self._turns_most))
+            point = self._run(load, count, seed, of_requests)
+        return point
+
+    @cached_property
+    def _turns_most(self) -> int:
+        most = _ROWS // self.lengths[1] if self.pools is None else min(MOST_REQUESTS, _ROWS // self.lengths[1])
+        return min(_TURNS * self.places, most)
+
+    def _turns(self, report: ServingReport) -> int:
+        """Requests that a run takes with as many under way as this one had, by Little's law. [-]"""
+        return min(self._turns_most, math.ceil(_TURNS * report.requests_per_s * report.e2e.mean.value))
+
+    def _run(
+        self, load: ClosedLoop | Arrivals, requests: int, seed: int, of_requests: Mapping[str, Any]
+    ) -> OperatingPoint:
         serves = partial(serve, self.times, self.scheduler) if self.pools is None else partial(serve_pools, *self.pools)
         report = serves(
             load,
             self.inputs,
             self.outputs,
-            requests or self.requests(load),
+            requests,
             limits={f"{time}_s": limit for time, limit in tightest(self.limits).items()},
             seed=seed,
             **of_requests,
@@ -207,9 +241,13 @@ class Engine:
 
     @cached_property
     def saturated_qps(self) -> float:
-        """Requests a second of a closed loop of as many as the engine takes in, at most 1,024. [1/s]"""
-        clients = min(self.scheduler.max_seqs * self.scheduler.ranks * self.scheduler.replicas, _SATURATING)
-        return self.at(ClosedLoop(clients), max(usual_requests(1), _SATURATED * clients)).report.requests_per_s
+        """Requests a second with as many under way as the engines take in; of pools those of the slower. [1/s]"""
+        if self.pools is not None:
+            return most_per_s(*self.pools, *self.lengths)
+        clients = self.places // self.scheduler.replicas
+        count = max(min(max(usual_requests(1), _TURNS * clients), _ROWS // self.lengths[1]), _FEWEST * clients)
+        single = replace(self, scheduler=replace(self.scheduler, replicas=1))
+        return self.scheduler.replicas * single.at(ClosedLoop(clients), count).report.requests_per_s
 
     def along(self, load: ClosedLoop | Arrivals) -> Iterator[ClosedLoop | Arrivals]:
         """Loads of a curve around one: eight, by rising clients or rates."""
@@ -265,8 +303,8 @@ def engine(
     ``limits``: of `LIMITS` [s]. TrafficError or Unsupported where it can't serve.
     """
     inputs, outputs = inputs or Fixed(scenario.inputs), outputs or Fixed(scenario.outputs)
-    times, scheduler = engine_of(scenario, scheduler, inputs.largest + outputs.largest, scheduler.max_seqs)
-    return Engine(times, scheduler, devices_of(scenario), inputs, outputs, max(1, scenario.outputs), dict(limits))
+    times, scheduler = engine_of(scenario, scheduler, inputs.largest + outputs.largest)
+    return Engine(times, scheduler, devices_of(scenario), inputs, outputs, dict(limits))
 
 
 def devices_of(scenario: Scenario) -> int:

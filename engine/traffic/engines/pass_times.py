@@ -165,7 +165,7 @@ def acceptance_of(scenario: Scenario, catalog: Catalog | None = None) -> tuple[f
     return (float(params.get("acceptance", 0.0)),) * int(params.get("guesses", 0))
 
 
-def engine_of(scenario: Scenario, scheduler: Scheduler, longest: int, requests: int) -> tuple[Times, Scheduler]:
+def engine_of(scenario: Scenario, scheduler: Scheduler, longest: int) -> tuple[Times, Scheduler]:
     """Pass times of a scenario, and its scheduler with its replicas and the blocks that fit beside the weights.
 
     Cards that each have the whole network are replicas. Devices that a request visits one after the other (pipeline
@@ -181,7 +181,7 @@ def engine_of(scenario: Scenario, scheduler: Scheduler, longest: int, requests: 
     elif guesses != len(known):
         chances = {"acceptance": scheduler.acceptance[0]} | scenario.params
         scenario = scenario.with_(params=chances | {"guesses": guesses})
-    times = device_times(scenario, scheduler.budget, min(scheduler.max_seqs, requests), longest)
+    times = device_times(scenario, scheduler.budget, scheduler.max_seqs, longest)
     base = scenario.with_(batch=1, outputs=1)
     _, plan, lone = priced(base)
     slowed = max(1.0, plan.batches / plan.replicas * lone.interval_s / lone.latency_s)
@@ -232,5 +232,5 @@ def decoder_of(
         raise TrafficError(f"workload is {scenario.workload!r}; it makes no tokens one by one")
     longest = longest or scenario.inputs + scenario.outputs
     bound = checked(scenario.with_(batch=1)).limited_by
-    times, scheduler = engine_of(scenario, replace(POLICIES["vllm"], max_seqs=max_batch), longest, max_batch)
+    times, scheduler = engine_of(scenario, replace(POLICIES["vllm"], max_seqs=max_batch), longest)
     return DecoderServer(times, scheduler, longest, bound, places)

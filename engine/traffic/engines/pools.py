@@ -24,10 +24,11 @@ from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM
 from engine.traffic.service import TrafficError, positive, whole
 from engine.traffic.sizes import Sizes
 
-_MOST_REQUESTS = 100_000
+MOST_REQUESTS = 100_000
 _ADDED = ("passes", "preemptions", "blocks", "peak", "busy_s")  # of both pools
 _AUTO_MOST = 64  # engines that are dealt to two pools in every way
 _ROUNDS = 400  # of a closed loop: one settles a wave of its clients
+_TURNS = 6  # requests of each client that keeps a pool full
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +125,30 @@ def shared_flows(begin: NDArray[np.float64], sizes: NDArray[np.float64], port: f
     return ends
 
 
+def most_per_s(prefill: Pool, decode: Pool, network: Network, prompt: int, made: int) -> float:
+    """Requests a second of so many tokens each that both pools and the ports between them carry: the least of the
+    three, each with as many under way as it takes in. Simulated. [1/s]
+    """
+    hit = min(int(prefill.scheduler.prefix_hit * prompt), prompt - 1)
+    rates = [_full_rate(prefill, prompt, 1, hit)]
+    if made > 1:
+        rates.append(_full_rate(decode, prompt + 1, made - 1, prompt, decodes=True))
+        if network.token_bytes > 0.0:
+            rates.append(min(prefill.engines, decode.engines) * network.port_b_per_s / (network.token_bytes * prompt))
+    return min(rates)
+
+
+def _full_rate(pool: Pool, prompt: int, made: int, hit: int, **how: bool) -> float:
+    """Requests a second of a pool alone that clients keep full. [1/s]"""
+    rules = replace(pool.scheduler, replicas=1)
+    clients = rules.most_seqs(prompt + made) * rules.ranks
+    count = _TURNS * clients
+    lengths = (np.full(count, value, np.int64) for value in (prompt, made, hit))
+    asked = requests_of(np.zeros(count), *lengths)
+    run_passes(pool.times, rules, asked, clients, **how)
+    return pool.rules.replicas * count / float(asked.finish.max())
+
+
 def serve_pools(
     prefill: Pool,
     decode: Pool,
@@ -145,7 +170,7 @@ def serve_pools(
     preemptions of the report are both pools' together, its log the second's; ``pool_busy`` is of each. TrafficError for
     a request that a pool can never take.
     """
-    whole("requests", requests, 1, _MOST_REQUESTS)
+    whole("requests", requests, 1, MOST_REQUESTS)
     whole("seed", seed, 0)
     prompt, made = inputs.draw(requests, seed, SIZE_STREAM, 0), outputs.draw(requests, seed, OUTPUT_STREAM, 0)
     arrive, think, clients = *np.zeros((2, requests)), requests

@@ -1,9 +1,16 @@
 """Which devices serve a language model, and what of its cache they hold."""
 
+import json
+
+import pytest
+
 from engine import default_scenario
+from engine.cli.main import main
+from engine.traffic import Poisson
 from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.engines.operating_points import engine
 from engine.traffic.engines.scheduler import POLICIES
+from tests.each import each
 
 
 def test_each_card_with_the_whole_network_is_a_replica() -> None:
@@ -15,3 +22,41 @@ def test_a_cache_is_counted_where_short_prompts_lie_on_fewer_devices() -> None:
     """Two FPGAs have the prompt of 127 tokens that one has at a token: the Load page fell over."""
     scenario = default_scenario("brainwave-s10", "gpt2-1.5b", scheme="pinned", devices=2)
     assert engine(scenario, POLICIES["vllm"], {}).at(ClosedLoop(1)).report.requests == 64
+
+
+LLAMA = default_scenario("h100-sxm", "llama3.1-8b").with_(inputs=1024, outputs=256)
+SHARED = {
+    "replicas": LLAMA.with_(devices=8, scheme="replicas"),
+    "attention ranks": LLAMA.with_(devices=8, scheme="tensor", attention_dp=8),
+}
+
+
+@each("name", SHARED)
+def test_full_engines_are_as_full_as_one_alone(name: str) -> None:
+    """A closed loop of 1,024 clients was to fill eight engines of 256 sequences: they came out 11% slower each."""
+    alone, eight = (engine(scenario, POLICIES["vllm"], {}) for scenario in (LLAMA, SHARED[name]))
+    assert eight.places == 8 * alone.places == 8 * 256
+    if name == "replicas":
+        assert eight.saturated_qps == pytest.approx(8 * alone.saturated_qps)
+    full = eight.at(ClosedLoop(eight.places), 3 * eight.places).report.requests_per_s
+    assert eight.saturated_qps == pytest.approx(full, rel=0.03)
+
+
+def test_replicas_carry_as_many_times_what_one_does() -> None:
+    """2,000 requests were over before eight engines were full: 184 requests a second, of which 169 were answered, kept
+    a TPOT of 21 ms."""
+    limits = {"ttft_s": 1.0, "tpot_s": 0.03}
+    alone, eight = (engine(scenario, POLICIES["vllm"], limits) for scenario in (LLAMA, SHARED["replicas"]))
+    assert eight.highest(Poisson(1.0)).qps / 8 == pytest.approx(alone.highest(Poisson(1.0)).qps, rel=0.08)
+    beyond = eight.at(Poisson(1.01 * eight.saturated_qps))
+    assert beyond.figure("tpot:p50") == pytest.approx(alone.at(ClosedLoop(256)).figure("tpot:p50"), rel=0.1)
+
+
+def test_what_can_be_served_does_not_depend_on_how_many_requests_are_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """Passes were priced up to as many sequences as there were requests: 20 of them made 50% more of the capacity."""
+    command = ["simulate", "--system", "h100-sxm", "--workload", "llama3.1-8b", "--qps", "5", "--policy", "vllm"]
+    found = []
+    for requests in ("20", "400"):
+        assert main([*command, "--requests", requests, "--json"]) == 0
+        found.append(json.loads(capsys.readouterr().out)["capacity_qps"])
+    assert found[0] == found[1]

@@ -9,9 +9,11 @@ import pytest
 from engine.cli.main import main
 from engine.traffic import Fixed, LogNormal, Poisson, TrafficError
 from engine.traffic.engines.calendar import ClosedLoop, serve
-from engine.traffic.engines.pools import Network, Pool, serve_pools, shared_flows
+from engine.traffic.engines.operating_points import Engine
+from engine.traffic.engines.pools import Network, Pool, Pools, serve_pools, shared_flows
 from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.plan import Demand, NodeFacts, SiteFacts, capacity_plan, group_of
+from tests.each import each
 from tests.laws.traffic.test_calendar import GPU, PASSES
 
 RULES = Scheduler(budget=2048, kv_blocks=4000, block=16)
@@ -22,6 +24,27 @@ LENGTHS = LogNormal(60, 0.8, 300)
 def through(load, pools=(1, 1), network=FREE, requests=400, outputs=LENGTHS, **kw):
     first, second = (Pool(GPU, RULES, engines=count) for count in pools)
     return serve_pools(first, second, network, load, LogNormal(200, 0.8, 900), outputs, requests, **kw)
+
+
+@each("ratio", [(1, 1), (1, 3), (3, 1)])
+def test_pools_of_twice_the_engines_carry_twice_as_much(ratio: tuple[int, int]) -> None:
+    """Clients that fill one engine were to fill all of a pool: eight of each carried a third of eight times one."""
+    pool, twice = Pool(GPU, RULES), (2 * ratio[0], 2 * ratio[1])
+    limits = {"ttft_s": 2.0, "tpot_s": 0.03}
+    subject = Engine(GPU, RULES, 1, Fixed(512), Fixed(64), limits, Pools(pool, pool, FREE).at(ratio))
+    double = replace(subject, pools=subject.pools.at(twice))
+    assert double.saturated_qps == pytest.approx(2.0 * subject.saturated_qps)
+    clients = 2 * double.places
+    full = double.at(ClosedLoop(clients), 16 * clients).report.requests_per_s
+    assert 0.87 * double.saturated_qps < full <= double.saturated_qps
+    assert double.highest(Poisson(1.0)).qps == pytest.approx(2.0 * subject.highest(Poisson(1.0)).qps, rel=0.08)
+
+
+def test_a_narrow_port_bounds_what_pools_carry() -> None:
+    pool = Pool(GPU, RULES)
+    narrow = Network(1e5, 1e8)
+    subject = Engine(GPU, RULES, 1, Fixed(512), Fixed(64), {}, Pools(pool, pool, narrow))
+    assert subject.saturated_qps == pytest.approx(1e8 / (512 * 1e5))
 
 
 def test_an_engine_s_stages_prefill_side_by_side(capsys) -> None:

@@ -57,12 +57,12 @@ def test_every_pass_waits_for_the_blocks_that_cross() -> None:
 
 
 def test_the_link_and_the_memory_are_the_catalogs() -> None:
-    _, rules = engine_of(LLAMA, Scheduler(preempt="swap", block=32), 576, 8)
+    _, rules = engine_of(LLAMA, Scheduler(preempt="swap", block=32), 576)
     each_block = 32 * token_bytes(LLAMA.with_(batch=1, outputs=1), 576)
     assert rules.swap_s == pytest.approx(each_block / bind(LLAMA).wire("host").link.usable)
     assert rules.swap_blocks == int(SWAP_SPACE / each_block)
     _, split = engine_of(
-        LLAMA.with_(devices=2, scheme="tensor"), Scheduler(preempt="swap", block=32), 576, 8
+        LLAMA.with_(devices=2, scheme="tensor"), Scheduler(preempt="swap", block=32), 576
     )  # each device has its half, and a link of its own
     assert split.swap_s == pytest.approx(rules.swap_s / 2)
 
@@ -76,7 +76,7 @@ REFUSED = {
         GPU, replace(SWAP, swap_blocks=20), ClosedLoop(24), Fixed(200), Fixed(120), 48
     ),
     "has no link to a host's memory, so recompute": lambda: engine_of(
-        default_scenario("xeon-8280l", "gpt2-345m"), Scheduler(preempt="swap"), 64, 4
+        default_scenario("xeon-8280l", "gpt2-345m"), Scheduler(preempt="swap"), 64
     ),
 }
 
