@@ -33,6 +33,13 @@ def _count(gaps, sums, group, seconds, count):
 
 
 @borrows
+def count_gaps(gaps, sums, groups, seconds):
+    """Counts a gap of each group given, of so many seconds."""
+    for k in range(groups.shape[0]):
+        _count(gaps, sums, groups[k], seconds[k], 1)
+
+
+@borrows
 def _steps(requests, state, r, rules, part):
     """Passes of decoding alone until one of those that run ends, if nobody can join before; 1 elsewhere. [-]"""
     n = state.n[r]

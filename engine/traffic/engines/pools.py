@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.kernels.events.calendar import gap_bin
+from engine.kernels.events.calendar import count_gaps
 from engine.kernels.events.passes import Requests, Times
 from engine.scenario.token import brief
 from engine.traffic.arrivals import Arrivals
@@ -27,7 +27,7 @@ from engine.traffic.sizes import Sizes
 MOST_REQUESTS = 100_000
 _ADDED = ("passes", "preemptions", "blocks", "peak", "busy_s")  # of both pools
 _AUTO_MOST = 64  # engines that are dealt to two pools in every way
-_ROUNDS = 400  # of a closed loop: one settles a wave of its clients
+_ROUNDS, _WORK = 400, 5_000_000  # of a closed loop, whose rounds each settle a wave of its clients; their requests
 _TURNS = 6  # requests of each client that keeps a pool full
 
 
@@ -182,7 +182,8 @@ def serve_pools(
     numbers, classes = classes_of(prefill.scheduler, load, requests, seed, priority)
     hit = np.floor(prefill.scheduler.prefix_hit * prompt).astype(np.int64) if cached is None else cached
     hit = np.minimum(hit, prompt - 1)
-    for _ in range(_ROUNDS):
+    rounds = max(_ROUNDS, _WORK // requests)
+    for _ in range(rounds if requests <= clients * rounds else 0):
         asked, ran, busy = _through(prefill, decode, network, arrive, prompt, made, hit, classes, seed)
         again = arrive.copy()
         again[clients:] = np.sort(asked.finish, kind="stable")[: requests - clients] + think[clients:]
@@ -193,7 +194,9 @@ def serve_pools(
             shares = (s / (report.duration_s * count) for s, count in zip(busy, engines, strict=True))
             return replace(report, pool_busy=tuple(shares))
         arrive = again
-    raise TrafficError(f"clients is {clients}: {requests} requests did not settle in {_ROUNDS} rounds")
+    raise TrafficError(
+        f"clients is {clients}: {requests:,} requests did not settle in {rounds} rounds; give fewer requests"
+    )
 
 
 def _through(
@@ -224,10 +227,9 @@ def _through(
     second = requests_of(reached[order], prompt[rows] + 1, made[rows] - 1, prompt[rows].copy(), priority=classes[rows])
     decodes = run_passes(decode.times, decode.rules, second, seed=seed, decodes=True, **sizes)
     asked.finish[rows] = second.finish
-    for row, gap in zip(rows, second.first - asked.first[rows], strict=True):
-        group, at = row * groups // count + groups * classes[row], gap_bin(gap)
-        decodes.gaps[group, at] += 1
-        decodes.sums[group, at] += gap
+    count_gaps(
+        decodes.gaps, decodes.sums, rows * groups // count + groups * classes[rows], second.first - asked.first[rows]
+    )
     sums = {name: getattr(prefills, name) + getattr(decodes, name) for name in _ADDED}
     swaps = tuple(a + b for a, b in zip(prefills.swaps, decodes.swaps, strict=True))
     return asked, replace(decodes, **sums, swaps=swaps), (prefills.busy_s, decodes.busy_s)

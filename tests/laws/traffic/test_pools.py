@@ -26,6 +26,15 @@ def through(load, pools=(1, 1), network=FREE, requests=400, outputs=LENGTHS, **k
     return serve_pools(first, second, network, load, LogNormal(200, 0.8, 900), outputs, requests, **kw)
 
 
+def test_a_client_may_ask_many_times() -> None:
+    """Each round settles a wave of the clients; 500 requests of one client needed more rounds than there were."""
+    report = through(ClosedLoop(1), requests=450, outputs=Fixed(20))
+    gap = report.tpot.mean.value
+    assert report.requests_per_s * (report.ttft.mean.value + 19 * gap) == pytest.approx(1.0)
+    with pytest.raises(TrafficError, match="clients is 1: 20,000 requests did not settle in 400 rounds; give fewer"):
+        through(ClosedLoop(1), requests=20_000)
+
+
 @each("ratio", [(1, 1), (1, 3), (3, 1)])
 def test_pools_of_twice_the_engines_carry_twice_as_much(ratio: tuple[int, int]) -> None:
     """Clients that fill one engine were to fill all of a pool: eight of each carried a third of eight times one."""

@@ -30,6 +30,17 @@ def said(capsys, *arguments: str) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
+def test_a_power_of_ten_is_a_number_in_a_file(capsys, tmp_path, passes) -> None:
+    """YAML 1.1 reads 5e-7 as text, so that times of passes as people write them were refused."""
+    asked = ("--inputs", "1024", "--outputs", "8", "--clients", "2")
+    found = [said(capsys, "simulate", "--passes", passes, *asked)]
+    for text in ("5e-7", "5E-7", ".5e-6", "5.e-7", "+0.5e-06"):
+        file = tmp_path / "written.yaml"
+        file.write_text(PASSES.replace("5.0e-7", text))
+        found.append(said(capsys, "simulate", "--passes", str(file), *asked))
+    assert all(data == found[0] for data in found)
+
+
 def test_a_rate_stands_beside_the_most_that_the_engine_carries(capsys, passes) -> None:
     asked = ("simulate", "--passes", passes, "--inputs", "1024", "--outputs", "128", "--max-seqs", "128")
     most = said(capsys, *asked, "--clients", "128")["requests_per_s"]
