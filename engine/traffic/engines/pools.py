@@ -143,8 +143,8 @@ def _full_rate(pool: Pool, prompt: int, made: int, hit: int, **how: bool) -> flo
     rules = replace(pool.scheduler, replicas=1)
     clients = rules.most_seqs(prompt + made) * rules.ranks
     count = _TURNS * clients
-    lengths = (np.full(count, value, np.int64) for value in (prompt, made, hit))
-    asked = requests_of(np.zeros(count), *lengths)
+    inputs, outputs, cached = (np.full(count, value, np.int64) for value in (prompt, made, hit))
+    asked = requests_of(np.zeros(count), inputs, outputs, cached)
     run_passes(pool.times, rules, asked, clients, **how)
     return pool.rules.replicas * count / float(asked.finish.max())
 
