@@ -203,19 +203,20 @@ class Engine:
         """
         count = requests or self.requests(load)
         point = self._run(load, count, seed, of_requests)
-        while requests is None and not isinstance(load, ClosedLoop) and (more := self._turns(point.report)) > count:
-            count = max(more, min(2 * count, self._turns_most))
+        while requests is None and not isinstance(load, ClosedLoop) and (needed := self._needed(point.report)) > count:
+            count = max(needed, min(2 * count, self._longest_run))
             point = self._run(load, count, seed, of_requests)
         return point
 
     @cached_property
-    def _turns_most(self) -> int:
-        most = _ROWS // self.lengths[1] if self.pools is None else min(MOST_REQUESTS, _ROWS // self.lengths[1])
-        return min(_TURNS * self.places, most)
+    def _longest_run(self) -> int:
+        """Requests of a run that keeps every place full, fewer where they are very long. [-]"""
+        bound = _ROWS // self.lengths[1] if self.pools is None else min(MOST_REQUESTS, _ROWS // self.lengths[1])
+        return min(_TURNS * self.places, bound)
 
-    def _turns(self, report: ServingReport) -> int:
+    def _needed(self, report: ServingReport) -> int:
         """Requests that a run takes with as many under way as this one had, by Little's law. [-]"""
-        return min(self._turns_most, math.ceil(_TURNS * report.requests_per_s * report.e2e.mean.value))
+        return min(self._longest_run, math.ceil(_TURNS * report.requests_per_s * report.e2e.mean.value))
 
     def _run(
         self, load: ClosedLoop | Arrivals, requests: int, seed: int, of_requests: Mapping[str, Any]
