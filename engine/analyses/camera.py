@@ -159,11 +159,13 @@ class CameraNetwork:
 
     def _system(self) -> tuple[System, Catalog]:
         """The tiers as a system, in a catalog that has it."""
-        links, catalog = [], default_catalog()
+        links, catalog, places = [], default_catalog(), ["0"]
         for at, tier in enumerate(self.tiers[1:]):
             if tier.link is None:
                 raise ScenarioError(f"link of the {tier.name} is not set; a link from the tier before it is needed")
             link = catalog.link(tier.link)
+            within = catalog.device(tier.device).host_link == tier.link  # on the bus of the machine before it
+            places.append(places[-1] if within else str(at + 1))
             latency = link.latency.si + tier.metres * FIBRE_S_PER_M
             far = Quantity(value=f"{latency!r} s", basis="assumed", note="with fibre that the user adds")
             links.append(
@@ -175,7 +177,7 @@ class CameraNetwork:
             name=" to ".join(tier.name for tier in self.tiers),
             summary="Tiers behind cameras.",
             topology="chain",
-            devices=tuple(DeviceGroup(device=tier.device, count=1) for tier in self.tiers),
+            devices=tuple(DeviceGroup(device=t.device, count=1, tier=at) for t, at in zip(self.tiers, places)),
             links=tuple(
                 LinkUse(link=link.id, role=role, compression=tier.compression, format=tier.format)
                 for link, tier, role in zip(links, self.tiers[1:], ("peer", "backhaul"), strict=False)

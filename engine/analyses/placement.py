@@ -151,10 +151,9 @@ def _bill(
     """What machines that work draw together [W], and what they, their links and their energy cost a month [USD]."""
     camera, machines = network.camera, []
     for tier, device, (load, joules) in zip(network.tiers, executors(network.bound), loads, strict=True):
-        if load:
-            count = camera.cameras if tier.machines is None else tier.machines
-            share = min(1.0, load * camera.cameras * camera.frames_per_s / count)
-            machines.append((device, count, share, joules / load))
+        count = camera.cameras if tier.machines is None else tier.machines
+        share = min(1.0, load * camera.cameras * camera.frames_per_s / count)
+        machines.append((device, count, share, joules / load) if load else (device, 0, 0.0, 0.0))
     links = [wire.link for wire, size in zip(split_wires(network.bound), link_bytes, strict=True) if size]
     return monthly(network.bound, machines, links)
 

@@ -17,7 +17,7 @@ from engine.cost.columns import Alike, Sizes, in_columns
 from engine.cost.continuous import Continuous, PassTimes, first_alone, rank_sizes, running
 from engine.cost.passes import passes_of
 from engine.cost.pieces import Design, fits_of, runs_of
-from engine.cost.power_and_price import PER_HOST, needs_hosts
+from engine.cost.power_and_price import PER_HOST, hosts_of
 from engine.devices import family
 from engine.resolve.bound import Bound
 from engine.scenario import Scenario
@@ -284,7 +284,7 @@ def _failing(question: Question, bound: Bound, times: Figures, devices: int) -> 
 def _hosts(question: Question, bound: Bound, devices: int, instances: int) -> float:
     """Hosts that an instance pays for: as many stand in one as it has room for and a system is sold with. [-]"""
     within = int(min(PER_HOST, max(bound.system.devices[0].counts, default=1))) // devices
-    if within < 2 or not needs_hosts(bound):
+    if within < 2 or not hosts_of(bound, (devices,)):
         return 1.0
     return math.ceil(instances / within) / instances if question.demands else 1.0 / within
 

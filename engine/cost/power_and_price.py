@@ -225,15 +225,22 @@ def _beside(bound: Bound, plan: Plan) -> Iterator[tuple[str, float | None, str, 
     for part in (*((host,) if host else ()), *(wire.link for wire in bound.wires)):
         if part.price is not None:
             yield part.name, part.price.si, part.price.note or part.price.where or "", part.price.basis
-    if needs_hosts(bound):
-        usd, hosts = bound.scenario.costs.host_usd, math.ceil(sum(plan.devices_used) / PER_HOST)
+    if hosts := hosts_of(bound, plan.devices_used):
+        usd = bound.scenario.costs.host_usd
         yield f"{hosts} × host", None if usd is None else hosts * usd, "as set for a host", "assumed"
 
 
-def needs_hosts(bound: Bound) -> bool:
-    """Whether its devices stand in hosts that the catalog has no price of."""
-    unpriced = bound.host is None or bound.host.price is None
-    return unpriced and all(device.needs_host for device in bound.devices)
+def hosts_of(bound: Bound, counts: Sequence[int]) -> int:
+    """Hosts that the catalog has no price of and so many of each device stand in, at each place some of its own. [-]
+
+    None where a processor or a whole computer stands at the same place.
+    """
+    groups, places = list(zip(bound.system.devices, bound.devices, counts, strict=False)), dict[str | None, int]()
+    hosted = {group.tier for group, device, _ in groups if not device.needs_host}
+    if bound.host is None or bound.host.price is None:
+        for group, _, count in groups:
+            places[group.tier] = places.get(group.tier, 0) + (count if group.tier not in hosted else 0)
+    return sum(math.ceil(count / PER_HOST) for count in places.values())
 
 
 def purchase(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, str]], list[str], list[str]]:
@@ -274,19 +281,19 @@ def purchase(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, st
 
 
 def monthly(
-    bound: Bound, machines: Iterable[tuple[Device, float, float, float]], links: Iterable[Link]
+    bound: Bound, machines: Sequence[tuple[Device, int, float, float]], links: Iterable[Link]
 ) -> tuple[float | None, float | None]:
     """What machines draw together [W], and what they, their links and their energy cost a month [USD]. Estimates.
 
-    ``machines``: a device, how many there are, the share of time that each works, and what its work draws meanwhile
-    beside what it draws at any [W]: at full work a report's power. One that works in part draws what it does idle, and
-    the rest for that share. None where a power or the price of a machine is not known. A link that no list prices costs
-    nothing.
+    ``machines``: each device of the system, how many work, the share of time that each does, and what its work draws
+    meanwhile beside what it draws at any [W]: at full work a report's power. One that works in part draws what it does
+    idle, and the rest for that share. None where a power or the price of a machine is not known. A link that no list
+    prices costs nothing, nor does a host where the scenario has no price of one.
     """
     costs = bound.scenario.costs
     watts: float | None = 0.0
     price: float | None = 0.0
-    for device, count, share, work_w in machines:
+    for device, count, share, work_w in (machine for machine in machines if machine[1]):
         limit, always, _, _ = _busy(bound, device)
         idle_w = _idle_w(device, always)
         if watts is None or limit is None or always is None or idle_w is None:
@@ -297,5 +304,6 @@ def monthly(
     if price is None or watts is None:
         return watts, None
     price = sum((link.price.si for link in links if link.price is not None), price)
+    price += hosts_of(bound, [count for _, count, _, _ in machines]) * (costs.host_usd or 0.0)
     energy = watts * costs.pue * MONTH_S / J_PER_KWH * costs.energy_usd_per_kwh
     return watts, price / (12.0 * costs.years) + energy

@@ -183,6 +183,34 @@ def test_power_of_machines_goes_with_their_load_from_what_they_draw_idle(system)
         assert least < one or "core" in places[0].name  # a V100 draws the same at any load
 
 
+@pytest.mark.parametrize("system", ["edge-core", "edge-metro-core"])
+def test_a_card_in_the_core_stands_in_a_host_that_is_paid_for(system):
+    """A V100 cost its board alone there, whatever a host's price, and nothing said that a host was left out."""
+    scenario = row_of(default_scenario(system, "alexnet", scheme="split", precision="fp32"))
+    priced = scenario.with_(costs={"host_usd": 9000.0})
+    for free, paid in zip(*(placements(CameraNetwork(s, tiers_of(s))) for s in (scenario, priced)), strict=True):
+        first, *second = free.cuts
+        cut = {"split": first, "second_split": second[0] if second else None}
+        without, report = evaluate(scenario.with_(**cut)), evaluate(priced.with_(**cut))
+        hosts = 1 if "core" in free.name else 0
+        assert without.price_lacks == ("1 × host",) * hosts
+        assert report.price_lacks == ()
+        assert report.capex_usd - without.capex_usd == 9000.0 * hosts
+        assert paid.usd_per_month - free.usd_per_month == pytest.approx(9000.0 / 36 * hosts)
+
+
+@pytest.mark.parametrize(("link", "hosts"), [("pcie-gen3-x8", 0), ("ethernet-10g", 1)])
+def test_a_card_on_the_bus_of_the_machine_before_it_needs_no_host_of_its_own(link, hosts):
+    tiers = Tier("host", "xeon-e5-1630v3", machines=4), Tier("nic", "agilio-cx-2x40", link, "binary", machines=20)
+    months = []
+    for usd in (None, 3600.0):
+        network = on_row("vgg16-cifar-binary", tiers=tiers)
+        scenario = network.scenario.with_(costs={"host_usd": usd})
+        found = {p.name: p.usd_per_month for p in placements(replace(network, scenario=scenario))}
+        months.append(found["host and nic"])
+    assert months[1] - months[0] == pytest.approx(3 * 100.0 * hosts)  # eight cards in a host
+
+
 def test_a_cascade_draws_for_its_small_network_and_the_frames_that_it_passes():
     own = Camera(1e-9, 200e3), Camera(1.0, 200e3)
     spent = []
