@@ -155,6 +155,30 @@ def test_memory_of_the_other_socket_is_never_faster_and_goes_by_the_link(pair, n
     assert evaluate(base.with_(numa="local")).latency_s == local.latency_s
 
 
+@pytest.mark.parametrize(("pair", "alone"), [(PAIRS[0], "xeon-e5-2650"), (PAIRS[1], "xeon-8280l")])
+@pytest.mark.parametrize("net", ["resnet50", "mlp-121m"])
+def test_a_copy_on_each_socket_is_twice_one_socket(pair, alone, net):
+    """A machine of two sockets was priced with one of them at work, whatever was asked of it."""
+    one, both = (evaluate(default_scenario(id, net, precision="fp32", scheme=how)) for id, how in (
+        (alone, "single"), (pair, "replicas"),
+    ))  # fmt: skip
+    assert both.latency_s == one.latency_s
+    for figure in ("throughput_per_s", "power_w", "capex_usd", "devices_used"):
+        assert getattr(both, figure) == pytest.approx(2 * getattr(one, figure)), figure
+
+
+@pytest.mark.parametrize("net", ["resnet50", "bert-base", "wide-deep-criteo"])
+@pytest.mark.parametrize("batch", [1, 64, 512])
+def test_a_network_over_both_sockets_pays_for_the_link_between_them(net, batch):
+    fields = {"batch": batch, "precision": "int8"}
+    one = evaluate(default_scenario("xeon-8280l", net, **fields))
+    base = default_scenario(PAIRS[1], net, scheme="tensor", **fields)
+    both, quick = (evaluate(base.with_(overrides=change)) for change in ({}, {"links.peer.bandwidth": "1 TB/s"}))
+    assert both.breakdown["compute"] >= 0.5 * one.breakdown["compute"] * (1 - 1e-9)  # caches of both may hold more
+    assert quick.latency_s < both.latency_s
+    assert both.breakdown["links"] > 0.0
+
+
 @pytest.mark.parametrize("pair", PAIRS)
 def test_weights_on_the_other_socket_stream_at_the_rate_of_the_link_or_of_lines_in_flight(pair):
     system = default_catalog().system(pair)
