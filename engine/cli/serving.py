@@ -66,6 +66,7 @@ def _refuse_idle(args: argparse.Namespace, scenario: Scenario | None, ranks: int
         (not args.asynchronous, ("overlap",), "passes that do not overlap; give asynchronous"),
         (ranks == 1, ("balance_timeout",), "one attention rank, which waits for no other"),
         (scenario is None and args.trace is not None, ("inputs", "outputs"), "a trace, which has its own lengths"),
+        (scenario is None, ["memory_share"], "given passes, which have no memory; give kv-blocks"),
         (scenario is None, _OF_SCENARIO, "given passes, which are of no scenario"),
         (True, ["batch"], "a serving engine, whose passes have what runs; max-seqs is its most"),
     ):

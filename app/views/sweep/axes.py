@@ -185,6 +185,7 @@ def _levers(scenario: Scenario) -> list[Candidate]:
         "budget": _whole(256, 65_536),
         "max_seqs": _CLIENTS,
         "block": _whole(1, 256),
+        "memory_share": (0.8, 0.85, 0.9, 0.95, 1.0),
         "prefix_hit": (0.0, 0.25, 0.5, 0.75, 0.9),
     }
     return [

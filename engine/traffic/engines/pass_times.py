@@ -192,7 +192,9 @@ def engine_of(scenario: Scenario, scheduler: Scheduler, longest: int) -> tuple[T
     scheduler = replace(scheduler, replicas=plan.batches * scenario.streams, ranks=scenario.attention_dp or 1)
     if scheduler.preempt == "swap":
         scheduler = _swapping(base, scheduler, longest - 1)
-    tokens = cache_tokens(base, longest - 1)  # no prompt has the last token, which is made and not read
+    tokens = cache_tokens(
+        base, longest - 1, scheduler.memory_share
+    )  # no prompt has the last token, which is made and not read
     if tokens is not None and scheduler.block > tokens:
         raise TrafficError(
             f"block is {scheduler.block} tokens; beside the weights and a pass over {longest - 1:,} tokens, as one "

@@ -25,6 +25,9 @@ class Scheduler:
         the latest sequence is preempted where none is left, 1 nobody ever is. [-]
     kv_blocks, block : int or None, int
         Blocks of the cache and tokens of a block; None: as many as the device has room for. [-], [tokens]
+    memory_share : float
+        Of each device's memory, what weights, passes and the cache may fill: ``gpu_memory_utilization`` of vLLM (0.9
+        where nothing is said), ``mem_fraction_static`` of SGLang. 1: all of it. [-]
     preempt : str
         What happens to the blocks of a preempted sequence: ``recompute``, it is prefilled again; ``swap``, they cross
         the host's link to its memory and return before it runs again, and the pass waits for both.
@@ -70,6 +73,7 @@ class Scheduler:
     reserve: float = 0.0
     kv_blocks: int | None = None
     block: int = 16
+    memory_share: float = 1.0
     preempt: str = "recompute"
     swap_blocks: int | None = None
     swap_s: float = 0.0
@@ -99,7 +103,7 @@ class Scheduler:
                 whole(name, value)
         if self.preempt not in ("recompute", "swap"):
             raise TrafficError(f"preempt is {brief(self.preempt)}; it must be recompute or swap")
-        for name in ("reserve", "prefix_hit", "overlap"):
+        for name in ("reserve", "prefix_hit", "overlap", "memory_share"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise TrafficError(f"{name} is {getattr(self, name)!r}; it must be a number from 0 to 1")
         if any(not 0.0 <= chance <= 1.0 for chance in self.acceptance):

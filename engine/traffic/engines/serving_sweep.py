@@ -103,6 +103,9 @@ class ServingSweep:
         choices = self.space.choices
         try:
             scenario = self.space.systems.scenario(system)
+            if scenario.scheme == "single" and scenario.devices > 1:
+                why = f"one of {scenario.devices} devices works; replicas or tensor use them all"
+                raise ScenarioError(f"scheme is 'single': {why}")
             usual, chances = usual_policy(scenario), acceptance_of(scenario)
         except (ScenarioError, Unsupported) as why:
             self._refuse(why, len(choices))
@@ -118,23 +121,18 @@ class ServingSweep:
             point = (system * len(choices) + at, choice.get("clients", 1), rules)
             by_rules.setdefault(alike, []).append(point)
         widest = [rules for points in by_rules.values() for _, _, rules in points]
-        if not widest:
-            return
-        try:
+        engines: dict[Scheduler, Engine] = {}
+        for alike, points in by_rules.items():
             envelope = Scheduler(
                 budget=max(rules.budget for rules in widest), max_seqs=max(rules.max_seqs for rules in widest), block=1,
-                acceptance=widest[0].acceptance,
+                memory_share=alike.memory_share, acceptance=alike.acceptance,
             )  # fmt: skip
-            if scenario.scheme == "single" and scenario.devices > 1:
-                why = f"scheme is 'single': one of {scenario.devices} devices works; replicas or tensor use them all"
-                self._refuse(why, len(choices))
-                return
-            whole = engine(scenario, envelope, {})
-        except (ScenarioError, TrafficError, Unsupported) as why:
-            self._refuse(why, len(choices))
-            return
-        for alike, points in by_rules.items():
-            self._choices(scenario, whole, alike, points)
+            try:
+                whole = engines.setdefault(envelope, engines.get(envelope) or engine(scenario, envelope, {}))
+            except (ScenarioError, TrafficError, Unsupported) as why:
+                self._refuse(why, len(points))
+            else:
+                self._choices(scenario, whole, alike, points)
 
     def _choices(
         self, scenario: Scenario, whole: Engine, alike: Scheduler, points: list[tuple[int, int, Scheduler]]
@@ -153,18 +151,8 @@ class ServingSweep:
         out, begun = np.empty((len(points), len(ANSWER))), time.perf_counter()
         makes = 1.0 + float(np.cumprod(alike.acceptance).sum())
         hit = float(min(int(alike.prefix_hit * prompt), prompt - 1))
-        steady_points(
-            0,
-            len(points),
-            rows,
-            rules_of(replace(alike, ranks=ranks), 0, 0),
-            whole.times,
-            prompt,
-            made,
-            hit,
-            makes,
-            out,
-        )
+        rules = rules_of(replace(alike, ranks=ranks), 0, 0)
+        steady_points(0, len(points), rows, rules, whole.times, prompt, made, hit, makes, out)
         self.pricing_s += time.perf_counter() - begun
         for (number, clients, rules), (rate, first, gap) in zip(points, out.tolist(), strict=True):
             if not rules.chunked and rules.budget < prompt - hit:

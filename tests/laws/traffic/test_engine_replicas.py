@@ -6,10 +6,11 @@ import pytest
 
 from engine import default_scenario
 from engine.cli.main import main
-from engine.traffic import Poisson
+from engine.traffic import Poisson, TrafficError
 from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.engines.operating_points import engine
-from engine.traffic.engines.scheduler import POLICIES
+from engine.traffic.engines.scheduler import POLICIES, Scheduler
+from engine.traffic.engines.serving_sweep import serving_sweep
 from tests.each import each
 
 
@@ -60,3 +61,21 @@ def test_what_can_be_served_does_not_depend_on_how_many_requests_are_run(capsys:
         assert main([*command, "--requests", requests, "--json"]) == 0
         found.append(json.loads(capsys.readouterr().out)["capacity_qps"])
     assert found[0] == found[1]
+
+
+def test_a_share_of_the_memory_leaves_that_much_less_cache(capsys: pytest.CaptureFixture[str]) -> None:
+    """A 70B model in BF16 takes 141 of the 160 GB of two H100: of 90% of them a sixth of the cache is left."""
+    scenario = default_scenario("h100-sxm", "llama3.1-70b", inputs=1024, outputs=256).with_(devices=2, scheme="tensor")
+    whole, part = (engine(scenario, Scheduler(memory_share=share), {}).scheduler for share in (1.0, 0.9))
+    token_b = 2 * 80 * 8 * 128 * 2 / 2  # keys and values of 80 layers of 8 heads of 128 in BF16, on each of two devices
+    assert (whole.kv_blocks - part.kv_blocks) * 16 == pytest.approx(0.1 * 80e9 / token_b, rel=1e-3)
+    with pytest.raises(TrafficError, match="the devices have room for 0 tokens of cache"):
+        engine(scenario, Scheduler(memory_share=0.8), {})
+    command = ["simulate", "--system", "h100-sxm", "--workload", "llama3.1-70b", "--devices", "2", "--scheme", "tensor"]
+    command += ["--inputs", "1024", "--outputs", "256", "--clients", "2", "--memory-share", "0.9", "--json"]
+    assert main(command) == 0
+    assert json.loads(capsys.readouterr().out)["kv_blocks"] == part.kv_blocks
+    axes = {"serving.clients": [2], "serving.memory_share": [0.8, 0.9, 1.0]}
+    found = serving_sweep({"scenario": scenario.model_dump(mode="json"), "axes": axes})
+    assert [row["serving.memory_share"] for row in found.rows()] == [0.9, 1.0]
+    assert sum(found.refused.values()) == 1

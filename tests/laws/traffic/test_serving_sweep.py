@@ -190,3 +190,21 @@ def test_the_command_writes_the_front_and_every_point(tmp_path, capsys) -> None:
     )
     assert main(["sweep", str(file), "--search", "9"]) == 2
     assert "search is 9 beside axes of serving" in capsys.readouterr().err
+
+
+def test_an_operating_point_is_the_same_whatever_others_guess() -> None:
+    """Passes were priced for as many guesses as the first point has: with one guess before it, three of them carried
+    5.2 requests a second in place of 4.1, and none guessed after three 1.5 in place of 2.6."""
+    fields = {"devices": 8, "scheme": "tensor", "inputs": 1024, "outputs": 64}
+    scenario = default_scenario("b200-sxm", "deepseek-r1").with_(**fields).model_dump(mode="json")
+    guesses: list[list[float]] = [[], [0.85], [0.85, 0.8, 0.7]]
+
+    def rates(order: list[list[float]]) -> dict[str, float]:
+        axes = {"serving.clients": [8], "serving.acceptance": order}
+        rows = serving_sweep({"scenario": scenario, "axes": axes}).rows()
+        return {str(row["serving.acceptance"]): row["requests_per_s"] for row in rows}
+
+    found = rates(guesses)
+    assert found == rates(guesses[::-1])
+    assert sorted(found.values()) == list(found.values())  # guesses this likely pay
+    assert len(found) == 3

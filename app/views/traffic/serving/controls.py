@@ -103,6 +103,7 @@ def _scheduler(scenario: Scenario) -> Scheduler:
         blocks = _count(
             "KV blocks", None, 10**9, "kv-blocks", name, placeholder=texts.ALL_BLOCKS, help=texts.BLOCKS_HELP
         )
+        memory = number("Memory share (%)", 0.0, 100.0, 100.0, "memory-share", help=texts.MEMORY_HELP)
         preempt = choose("Preemption", texts.PREEMPTION, "preempt", help=texts.PREEMPT_HELP)
         hit = number("Prefix-cache hit rate (%)", 0.0, 100.0, 0.0, "prefix-hit", help=texts.PREFIX_HELP)
         wait = 0
@@ -116,6 +117,7 @@ def _scheduler(scenario: Scenario) -> Scheduler:
         chunked=chunk == "on",
         kv_blocks=blocks,
         block=block,
+        memory_share=memory / 100,
         max_seqs=max_seqs,
         prefix_hit=hit / 100,
         asynchronous=late,
