@@ -103,11 +103,12 @@ class ServingSweep:
         choices = self.space.choices
         try:
             scenario = self.space.systems.scenario(system)
-            if scenario.scheme == "single" and scenario.devices > 1:
-                why = f"one of {scenario.devices} devices works; replicas or tensor use them all"
-                raise ScenarioError(f"scheme is 'single': {why}")
             usual, chances = usual_policy(scenario), acceptance_of(scenario)
         except (ScenarioError, Unsupported) as why:
+            self._refuse(why, len(choices))
+            return
+        if scenario.scheme == "single" and scenario.devices > 1:
+            why = f"scheme is 'single': one of {scenario.devices} devices works; replicas or tensor use them all"
             self._refuse(why, len(choices))
             return
         for at, choice in enumerate(choices):
