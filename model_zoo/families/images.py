@@ -10,13 +10,15 @@ from model_zoo.schema import WorkloadError
 
 @dataclass(frozen=True)
 class Tensor:
-    """Output of an op for one image or clip: its name, channels and extent (frames is 1 for images)."""
+    """Output of an op for one image or clip, or for each of its regions: name, channels and extent (frames is 1 for
+    images)."""
 
     name: str
     channels: int
     height: int
     width: int
     frames: int = 1
+    regions: int = 1
 
     @property
     def pixels(self) -> int:
@@ -50,13 +52,13 @@ class Net(Block):
     ) -> Tensor:
         """Convolution with a bias (a folded normalisation or its own) and an activation op after it.
 
-        `kernel` is a side or (height, width); `pad` defaults to half of either; `frames` is (kernel, stride) along
+        `kernel` is a side or (height, width); `pad` keeps extents unless given; `frames` is (kernel, stride) along
         time, padded likewise. Of an oblong window the attribute `kernel` is the side of the square of as many pixels.
         """
         if x.channels % groups or filters % groups:
             raise WorkloadError(f"layer {name!r}: {groups} groups must divide {x.channels} and {filters} channels")
         high, wide = (kernel, kernel) if isinstance(kernel, int) else kernel
-        pads = (high // 2, wide // 2) if pad is None else (pad, pad)
+        pads = ((high - 1) // 2, (wide - 1) // 2) if pad is None else (pad, pad)
         out = Tensor(
             name,
             filters,
@@ -173,6 +175,26 @@ class Net(Block):
         self.linear(name, x.channels, filters * block, x.name, rows=ROW * x.pixels, kind="Conv", stored=parameters)
         self.ops[-1] = replace(self.ops[-1], weights=Dim(parameters))
         return out
+
+    def crop(self, name: str, x: Tensor, side: int, regions: int, samples: int, boxes: str) -> Tensor:
+        """Regions of a map, each resampled to `side` x `side`: so many samples a cell, each of four pixels."""
+        cells, pixels = float(regions * side * side * x.channels), 4.0 * samples
+        io = {"reads": ROW * (pixels * cells), "writes": ROW * cells, "shard": "elements"}
+        marks = attributes(regions=regions, side=side)
+        self.op(name, "RoiAlign", x.name, boxes, flops=ROW * (2.0 * pixels * cells), **io, attributes=marks)
+        return Tensor(name, x.channels, side, side, regions=regions)
+
+    def repeat(self, begin: int, times: int) -> None:
+        """Operators from `begin` on over `times` regions of an image: work and activations grow, weights don't.
+
+        Regions are a batch of small images: one above the other has the same pixels and, without padding between them,
+        the same work.
+        """
+        for at in range(begin, len(self.ops) if times > 1 else begin):
+            op = self.ops[at]
+            self.ops[at] = replace(
+                op, **{part: getattr(op, part) * times for part in ("m", "flops", "reads", "writes")}
+            )
 
     def suppress(self, name: str, boxes: int, best: int, *inputs: str, classes: int = 1, values: int = 6) -> str:
         """Suppression of boxes beside better ones: ten operations a score, `values` each of the best."""

@@ -5,6 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
+from model_zoo import FAMILIES
+from model_zoo.families import build_graph
 from tests.catalog.test_counts import ZOO, ops_of, weights
 
 
@@ -59,6 +61,61 @@ def test_clip_convolution_counts():
         elements += 4
     assert net.ops[0].macs(1) == macs
     assert out.elements == elements
+
+
+def test_a_window_of_even_side_halves_an_even_image():
+    """YOLOv5's first layer left 321 of 640 pixels, and each map behind it was one too wide."""
+    layers = "16x6s2!"
+    op = build_graph(FAMILIES["cnn"], {"architecture": "layer-list", "layers": layers, "image": 640}).ops[0]
+    assert op.writes.at(1) == 16 * 320 * 320
+
+
+INSIDE = "add 6x3 6! |\nmax2s2v gap\nfc3!"
+REGIONS = """6x3 as map
+map: 2~! as scores
+map: 8~! as places
+boxes! scores: | places:
+map: {crop}
+{inside} nms{count}x3
+map: 5"""
+
+
+@pytest.mark.parametrize(("crop", "count", "pixels"), [("crop16", 7, 4), ("crop16x2", 2, 4), ("align16", 7, 16)])
+def test_each_region_of_a_map_is_a_small_image(crop, count, pixels):
+    """What stands between a crop and a suppression runs once a region; its weights are read once."""
+
+    def ops_of_layers(text: str, **values):
+        return build_graph(FAMILIES["cnn"], {"architecture": "layer-list", "layers": text, "image": 16} | values).ops
+
+    ops = ops_of_layers(REGIONS.format(crop=crop, inside=INSIDE, count=count), proposals=7)
+    alone = ops_of_layers(INSIDE, channels=6)
+    first = next(n for n, op in enumerate(ops) if op.kind == "RoiAlign")
+    assert ops[first].inputs == (ops[1].name, "nms")
+    assert ops[first].writes.at(1) == count * 16 * 16 * 6
+    assert ops[first].reads.at(1) == pixels * ops[first].writes.at(1)
+    for op, single in zip(ops[first + 1 : -3], alone, strict=True):
+        assert op.kind == single.kind
+        for field in ("flops", "reads", "writes"):
+            assert getattr(op, field).at(1) == count * getattr(single, field).at(1), (op.name, field)
+        assert op.macs(1) == count * single.macs(1)
+        assert (op.stored, op.weights.at(1)) == (single.stored, single.weights.at(1))
+    assert ops[-3].attribute("boxes") == count
+    assert ops[-2].writes.at(1) == 5 * 16 * 16, "the map itself is one image still"
+
+
+@pytest.mark.parametrize(
+    ("id", "printed", "heads"),
+    [("faster-rcnn-resnet50", 57.203e9, ("box-head",)), ("faster-rcnn-resnet101", 112.052e9, ("box-head",)),
+     ("faster-rcnn-inception-v2", 30.687e9, ("box-head",)),
+     ("mask-rcnn-resnet50-atrous", 294.738e9, ("box-head", "mask-head"))],
+)  # fmt: skip
+def test_detectors_of_two_stages_at_the_size_of_their_pages(id, printed, heads):
+    """Open Model Zoo's pages count each second stage once, for one region, on images of 600 or 800 squared."""
+    graph = ZOO.graph(id, {"image": 800 if "mask" in id else 600})
+    per = {"box-head": ZOO.workload(id).params["proposals"].value, "mask-head": 100}
+    total = sum(2 * op.macs(1) / per.get(op.group, 1) for op in graph.ops)
+    assert total == pytest.approx(printed, rel=0.01)
+    assert {op.group for op in graph.ops} == {"trunk", "proposals", *heads}
 
 
 ALEXNET = [  # layer, output elements, weights, biases, multiply-adds: shapes of Caffe's deploy.prototxt

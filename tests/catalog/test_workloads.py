@@ -208,6 +208,7 @@ BAD_PARAMS = [
     ("regnety-32gf", {"layers": "64 twice=sq"}, "'layers' has 'sq', which is no layer"),
     ("regnety-32gf", {"layers": " \n"}, "lists no layer"),
     ("retinanet-800", {"layers": "64 as c3\nc4: 64"}, "no line named 'c4' before it is read; named: c3"),
+    ("retinanet-800", {"layers": "64 crop7"}, "'layers' has 'crop7' before a line that takes the best boxes"),
     ("vit-b16", {"image": 225}, "multiple of the patch"),
     ("mlp-121m", {"widths": (5,)}, "'widths'"),
     ("gru-3200x2400", {"convolutions": ((1,),)}, "rows of 2"),

@@ -40,7 +40,8 @@ def flags_of(phase: Phase) -> np.ndarray:
         carriers = [p for p in producers if p.contraction or p.name in riding]
         row[F.special] = _SPECIAL.get(op.kind, 0.0)
         folds = op.kind != "BatchNormalization" or (bool(carriers) and carriers[0].contraction)
-        if op.kind in _RIDES and carriers and folds and op.layers == carriers[0].layers:
+        constant = op.kind == "Mul" and len(producers) == 1 and producers[0].kind == "Conv"  # no pass fuses it
+        if op.kind in _RIDES and carriers and folds and not constant and op.layers == carriers[0].layers:
             row[F.inline] = 1.0
             riding.add(op.name)
         low = op.contraction and op.quantisable and op.stored > 0
