@@ -2,12 +2,14 @@
 
 import csv
 import json
+import lzma
+import re
 from pathlib import Path
 
 import pytest
 
 from engine.cli.main import main
-from engine.published.measured.cpu_tables import kind_of, names
+from engine.published.measured.cpu_tables import _network, kind_of, names
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
@@ -101,23 +103,69 @@ def test_a_part_is_found_as_its_own_system_or_the_name_of_its_entry_has_it(capsy
     assert data["predicted"] == 10
 
 
-NEAR = {  # by table and figure: median and 90th percentile of |predicted / measured - 1|, reached and rounded up
-    "xeon": {"fp32": (0.12, 0.33), "int8": (0.13, 0.40), "int8/fp32": (0.14, 0.37)},
-    "ncnn": {"fp32": (0.12, 0.38), "fp16": (0.21, 0.48), "int8": (0.14, 0.37)},
+LATER = "mobilenet_yolo|mobilenetv2_yolov3|yolo-fastest-1.1"  # known in outline; their rows were refused before
+NEAR = {  # by table and networks left out: median and 90th percentile of |predicted / measured - 1|, rounded up
+    ("xeon", "-"): {"fp32": (0.12, 0.33), "int8": (0.13, 0.40), "int8/fp32": (0.14, 0.37)},
+    ("ncnn", LATER): {"fp32": (0.12, 0.38), "fp16": (0.21, 0.48), "int8": (0.14, 0.37)},
+    ("ncnn", "-"): {"fp32": (0.12, 0.36), "fp16": (0.21, 0.49), "int8": (0.14, 0.37)},
 }
 
 
-@pytest.mark.parametrize("table", NEAR)
-def test_rows_lie_as_near_as_they_did(table, capsys):
+@pytest.mark.parametrize(("table", "out"), NEAR)
+def test_rows_lie_as_near_as_they_did(table, out, capsys, tmp_path):
     """Half and nine tenths of the rows of each table; two releases of one network differ by 4% and 28% themselves."""
     path = Path(__file__).parents[2] / "bench" / "cpu_networks" / f"{table}.csv.xz"
-    assert main(["compare-measured", str(path), "--json"]) == 0
+    lines = lzma.decompress(path.read_bytes()).decode().splitlines(keepends=True)
+    lines = [line for line in lines if not re.search(f",({out}),", line)]
+    (tmp_path / "rows.csv").write_text("".join(lines))
+    assert main(["compare-measured", str(tmp_path / "rows.csv"), "--json"]) == 0
     parts = [p for p in json.loads(capsys.readouterr().out)["parts"] if p["part"] == "all parts"]
     spread = {p["figure"]: (p["median"], p["p90"]) for p in parts}
-    assert spread.keys() >= NEAR[table].keys()
-    for figure, (median, tail) in NEAR[table].items():
+    near = NEAR[table, out]
+    assert spread.keys() >= near.keys()
+    for figure, (median, tail) in near.items():
         assert spread[figure][0] <= median, figure
         assert spread[figure][1] <= tail, figure
+
+
+FOUND = {  # names as the tables of Intel Neural Compressor, OpenVINO and ncnn write them
+    "deeplabv3-TF [513x513]": "deeplabv3-mobilenet-v2",
+    "faster_rcnn_resnet50_coco-TF [600x1024]": "faster-rcnn-resnet50",
+    "Faster R-CNN ResNet101": "faster-rcnn-resnet101",
+    "faster_rcnn_inception_resnet_v2_saved": "faster-rcnn-inception-resnet-v2",
+    "mask_rcnn_resnet50_atrous_coco [800x1365]": "mask-rcnn-resnet50-atrous",
+    "mask_rcnn_inception_v2_ckpt": "faster-rcnn-inception-v2",
+    "FCN": "fcn-resnet50",
+    "Tiny YOLOv3": "yolov3-tiny",
+    "yolo_v5m-onnx [640x640]": "yolov5m",
+    "yolov5s": "yolov5s",
+    "ResNeXt101_32x16d_wsl": "resnext101-32x16d",
+    "mobilenet_yolo": "mobilenet-yolo",
+    "mobilenetv2_yolov3": "mobilenetv2-yolov3",
+    "yolo-fastest-1.1": "yolo-fastest-1.1",
+    "MobileBERT MRPC": "mobilebert",
+    "SqueezeBERT_MRPC": "squeezebert",
+    "deberta_mrpc": "deberta-base",
+    "deberta-v3-base-PT [384]": "deberta-v3-base",
+    "xlnet_base_mrpc": "xlnet-base",
+    "Barthez MRPC": "bart-base",
+    "mBart WNLI": "bart-large",
+    "ELECTRA small MRPC": "electra-small",
+    "ctrl_MRPC": "ctrl",
+}
+
+
+def test_networks_of_published_tables_have_graphs():
+    """Each was refused."""
+    found = {name: _network({"model": name}, default_zoo())[0] for name in FOUND}
+    assert found == FOUND
+
+
+def test_a_network_whose_masks_nobody_fetches_takes_no_time_for_them():
+    """Mask R-CNN of TensorFlow ran 2.6 times as fast as with its masks: 51 images/s on ten instances of a Xeon 8380."""
+    workload, settings = _network({"model": "Mask R-CNN Inception V2"}, default_zoo())
+    with_masks = default_zoo().graph("mask-rcnn-inception-v2", {"image": 924}).macs()
+    assert default_zoo().graph(workload, {"image": settings["params.image"]}).macs() < 0.5 * with_masks
 
 
 def test_a_network_s_name_may_end_with_its_framework_or_its_shape(capsys, tmp_path):
