@@ -214,7 +214,7 @@ def simulate_loop(args: argparse.Namespace, scenario: Scenario, serving: Serving
     refuse(args, ("arrivals", "most", "speed", *OF_POOLS), f"clients {args.clients} of {scenario.workload}")
     system, sizes, _ = serving.of(scenario)
     assert not isinstance(system, DecoderServer)
-    count = args.requests or usual_requests(args.clients)
+    count = usual_requests(args.clients) if args.requests is None else args.requests
     limits = _limits(args)
     report = closed_loop(system, _load(args, None), sizes, count, limits=limits, seed=args.seed)
     band = evaluate(scenario).error_band

@@ -110,7 +110,7 @@ def simulate(args: argparse.Namespace) -> Answer:
     scenario, (serving, arrivals) = scenario_in(args), _serving_of(args, args.qps)
     _refuse_idle(args, serving, scenario)
     system, sizes, outputs = serving.of(scenario)
-    load: dict[str, Any] = {"sizes": sizes, "outputs": outputs, "requests": args.requests or _REQUESTS}
+    load: dict[str, Any] = {"sizes": sizes, "outputs": outputs, "requests": _requests(args)}
     report = traffic.simulate(system, arrivals, **load, most=args.most, seed=args.seed)
     engine, engine_lines = _engine(serving, scenario)
     served = scenario
@@ -126,6 +126,10 @@ def simulate(args: argparse.Namespace) -> Answer:
     lines += [f"use {percent(use):>5}  {name}" for name, use in report.use.items()]
     lines += [*report.notes, *engine_lines]
     return report.as_dict() | {"error_band": asdict(band)} | engine, lines
+
+
+def _requests(args: argparse.Namespace) -> int:
+    return _REQUESTS if args.requests is None else args.requests
 
 
 def _engine(serving: Serving, scenario: Scenario) -> tuple[dict[str, Any], list[str]]:
@@ -159,7 +163,7 @@ def capacity(args: argparse.Namespace) -> Answer:
         survives=args.survives,
         idle_w=args.idle_w,
         node_usd=args.node_usd,
-        requests=args.requests or _REQUESTS,
+        requests=_requests(args),
         seed=args.seed,
     )
     if first.plan is None or first.headline is None:

@@ -347,7 +347,9 @@ def report_of(
         peak_kv_blocks=ran.peak,
         busy=ran.busy_s / replicas / span,
         prefix_hit=float(asked.cached.sum() / asked.inputs.sum()),
-        identity_s=load.clients / rate - float((e2e - ttft).mean()) - load.think_s if closed else None,
+        identity_s=min(load.clients, len(arrive)) / rate - float((e2e - ttft).mean()) - load.think_s
+        if closed
+        else None,
         message=f"{counted(len(arrive), 'request')} in {amount(span, 's')}: {rate:.4g} requests/s, "
         f"{made.sum() / span:,.4g} output tokens/s",
         log=ran.log,

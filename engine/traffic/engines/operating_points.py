@@ -201,7 +201,7 @@ class Engine:
         than 6 for each would end before the engines are as full as it fills them. TrafficError for what the engine
         can't serve.
         """
-        count = requests or self.requests(load)
+        count = self.requests(load) if requests is None else requests
         point = self._run(load, count, seed, of_requests)
         while requests is None and not isinstance(load, ClosedLoop) and (needed := self._needed(point.report)) > count:
             count = max(needed, min(2 * count, self._longest_run))

@@ -41,6 +41,30 @@ def test_a_power_of_ten_is_a_number_in_a_file(capsys, tmp_path, passes) -> None:
     assert all(data == found[0] for data in found)
 
 
+@each(
+    "command",
+    [
+        "simulate preset:wide-deep-int8 --clients 4",
+        "simulate preset:wide-deep-int8 --qps 4",
+        "simulate {llama} --clients 4",
+        "simulate {llama} --qps 4 --policy vllm",
+        "capacity preset:wide-deep-int8 --demand 4 --sla p99=50ms",
+        "capacity {llama} --demand 4 --sla tpot:p50=50ms",
+    ],
+)
+def test_no_request_is_no_run(capsys, command: str) -> None:
+    """--requests 0 was taken as not said, and hundreds of requests were run."""
+    assert main([*command.format(llama=LLAMA).split(), "--requests", "0"]) != 0
+    assert "requests is 0; it must be a whole number of at least 1" in capsys.readouterr().err
+
+
+def test_clients_without_a_request_are_none_of_the_loop(capsys, passes) -> None:
+    """The identity of one request of 64 clients was 64 times as long as its time to the first token."""
+    asked = ("--inputs", "1024", "--outputs", "128", "--clients", "64", "--requests", "1")
+    data = said(capsys, "simulate", "--passes", passes, *asked)
+    assert data["identity_s"] == pytest.approx(data["ttft_s"]["mean"])
+
+
 def test_a_rate_stands_beside_the_most_that_the_engine_carries(capsys, passes) -> None:
     asked = ("simulate", "--passes", passes, "--inputs", "1024", "--outputs", "128", "--max-seqs", "128")
     most = said(capsys, *asked, "--clients", "128")["requests_per_s"]
