@@ -132,6 +132,7 @@ FOUND = {  # names as the tables of Intel Neural Compressor, OpenVINO and ncnn w
     "deeplabv3-TF [513x513]": "deeplabv3-mobilenet-v2",
     "faster_rcnn_resnet50_coco-TF [600x1024]": "faster-rcnn-resnet50",
     "Faster R-CNN ResNet101": "faster-rcnn-resnet101",
+    "rfcn-resnet101-coco-TF": "rfcn-resnet101",
     "faster_rcnn_inception_resnet_v2_saved": "faster-rcnn-inception-resnet-v2",
     "mask_rcnn_resnet50_atrous_coco [800x1365]": "mask-rcnn-resnet50-atrous",
     "mask_rcnn_inception_v2_ckpt": "faster-rcnn-inception-v2",
@@ -152,6 +153,19 @@ FOUND = {  # names as the tables of Intel Neural Compressor, OpenVINO and ncnn w
     "mBart WNLI": "bart-large",
     "ELECTRA small MRPC": "electra-small",
     "ctrl_MRPC": "ctrl",
+    "ResNeSt50": "resnest50",
+    "resnet-101": "resnet101",
+    "ResNext_50": "resnext50-32x4d",
+    "yolo11n [640x640]": "yolo11n",
+    "EfficientNet V2 B0": "efficientnetv2-b0",
+    "ViT": "vit-b16",
+    "Super Resolution": "super-resolution",
+    "Emotion FERPlus": "emotion-ferplus",
+    "ArcFace": "arcface-resnet100",
+    "prajjwal1/bert-mini_SST-2": "bert-mini",
+    "BERT Tiny MRPC": "bert-tiny",
+    "MiniLM L12 H384 uncased MRPC": "minilm-l6-h384",
+    "distilbert_base": "bert-base",
 }
 
 
@@ -159,6 +173,8 @@ def test_networks_of_published_tables_have_graphs():
     """Each was refused."""
     found = {name: _network({"model": name}, default_zoo())[0] for name in FOUND}
     assert found == FOUND
+    assert kind_of("mobilebert") == kind_of("bart-large") == "transformer"
+    assert kind_of("faster-rcnn-resnet50") == kind_of("mobilenet-yolo") == "detector"
 
 
 def test_a_network_whose_masks_nobody_fetches_takes_no_time_for_them():
