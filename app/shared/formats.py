@@ -50,6 +50,7 @@ class Scale:
 
 MILLISECOND = Scale(1e3, "ms")
 KILOBYTE = Scale(1e-3, "kB")
+KILOMETRE = Scale(1e-3, "km")
 THOUSAND = Scale(1e-3, "k")
 MEGABIT = Scale(8e-6, "Mbit/s")  # of bytes a second, as the next
 GIGABIT = Scale(8e-9, "Gbit/s")

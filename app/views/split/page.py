@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 import streamlit as st
 
@@ -19,6 +20,7 @@ from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import named
 from engine.scenario import Scenario, ScenarioError, encode
+from engine.scenario.formats import BITS, WEIGHT_ONLY
 from entries.schema import InputError
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
@@ -97,9 +99,8 @@ def _table(points: tuple[SplitPoint, ...]) -> None:
 
 def _tiers(scenario: Scenario) -> tuple[Tier, ...]:
     """The machines behind the cameras, each with its link and format: the scenario's own to begin with."""
-    catalog, tiers, defaults = default_catalog(), [], tiers_of(scenario)
+    catalog, tiers, defaults = default_catalog(), list[Tier](), tiers_of(scenario)
     devices = {id: catalog.device(id).name for id in catalog.ids("devices")}
-    links = {id: catalog.link(id).name for id in catalog.ids("links")}
     with st.expander(texts.TIERS, key="open.tiers"):
         spare = replace(_SPARE, precision=defaults[0].precision, batch=defaults[0].batch)
         for at, (tier, column) in enumerate(zip((*defaults, spare)[:3], st.columns(3), strict=True)):
@@ -112,10 +113,23 @@ def _tiers(scenario: Scenario) -> tuple[Tier, ...]:
                 usual = tier.precision if tier.precision in formats else formats[0]
                 names = {format: glossary.format_label(format) for format in formats}
                 precision = choose("Precision", names, f"format{at}", usual)
-                link = choose("Link to it", links, f"link{at}", tier.link) if at else None
                 batch = number(texts.BATCH, 1, 256, min(tier.batch, 256), f"together{at}", help=texts.BATCH_HELP)
-                tiers.append(replace(tier, device=device, precision=precision, link=link, batch=batch))
+                many = number("Machines", 1, 10_000, tier.machines, f"many{at}", help=texts.MACHINES_HELP, empty=True)
+                tier = replace(tier, device=device, precision=precision, batch=batch, machines=many)
+                tiers.append(replace(tier, **_way(tier, at)) if at else tier)
     return tuple(tiers)
+
+
+def _way(tier: Tier, at: int) -> dict[str, Any]:
+    """The link to a machine, and how a cut network's results cross it."""
+    links = {id: default_catalog().link(id).name for id in default_catalog().ids("links")}
+    formats = {"": texts.AS_COMPUTED} | {format: glossary.format_label(format) for format in BITS if format not in WEIGHT_ONLY}
+    return {
+        "link": choose("Link to it", links, f"link{at}", tier.link),
+        "format": choose(texts.CROSSES, formats, f"crosses{at}", tier.format or "") or None,
+        "compression": number("Compression", 1.0, 1000.0, tier.compression, f"squeeze{at}", help=texts.SQUEEZE_HELP),
+        "metres": fmt.KILOMETRE.si(number(texts.FIBRE, 0.0, 20_000.0, 0.0, f"fibre{at}", help=texts.FIBRE_HELP)),
+    }
 
 
 def camera(scenario: Scenario) -> None:

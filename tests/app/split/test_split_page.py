@@ -1,5 +1,8 @@
 """The Split page: cuts, execution points, forwarding and chains for what the scenario has (AppTest: no browser)."""
 
+from dataclasses import replace
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -94,6 +97,33 @@ def test_cameras_stand_before_the_scenario_s_machines_with_its_what_ifs_until_ot
     assert any("What-ifs" in c.value for c in here.caption)
     alone = opened("split", default_scenario("t4", "mobilenet-v1"))
     assert any("is no row of machines" in c.value for c in alone.caption)
+
+
+def test_machines_formats_and_compression_of_each_place_are_the_reader_s():
+    """The command line took them, the page had one machine of each place and results as they are computed."""
+    scenario = default_scenario("edge-tiers", "mobilenet-v1", scheme="split", precision="fp32")
+    at = opened("split", scenario)
+
+    def shown() -> dict[str, Any]:
+        return next(d.value for d in at.dataframe if "Cameras" in d.value).set_index("Where").to_dict("index")
+
+    plain = shown()
+    assert [box.value for box in at.number_input if box.label == "Machines"] == [None, 1]
+    at.number_input(key="w.many1").set_value(3)
+    at.number_input(key="w.squeeze1").set_value(4.0)
+    at.number_input(key="w.fibre1").set_value(100.0)
+    at.selectbox(key="w.crosses1").set_value("fp16").run()
+    assert not at.exception
+    tiers = tiers_of(row_of(scenario))
+    there = replace(tiers[1], machines=3, compression=4.0, format="fp16", metres=100e3)
+    found = {p.name: p for p in placements(CameraNetwork(row_of(scenario), (tiers[0], there)))}
+    turned = shown()
+    assert turned["metro edge"]["Cameras"] == f"{found['metro edge'].cameras:,}" != plain["metro edge"]["Cameras"]
+    for name, place in found.items():
+        column = turned[name]["Uplink per camera (Mbit/s)"]
+        assert column == pytest.approx(8e-6 * place.uplink_bytes_per_s)
+    at.number_input(key="w.many0").set_value(2).run()
+    assert any("All cameras share all machines" in c.value for c in at.caption)
 
 
 def test_a_third_executor_has_its_own_bar_and_column():
