@@ -16,7 +16,7 @@ from engine.analyses.camera import CameraNetwork
 from engine.analyses.cuts import CutParts, PricedCut, Times, price_cuts
 from engine.cost.assemble import wire_busy, wire_time
 from engine.cost.error_bands import ErrorBand
-from engine.cost.power_and_price import monthly
+from engine.cost.power_and_price import idle_power, monthly
 from engine.devices.common.contract import Unsupported
 from engine.plan.schemes import executors, split_wires
 from engine.traffic.arrivals import Poisson
@@ -156,6 +156,12 @@ def _bill(
         machines.append((device, count, share, joules / load) if load else (device, 0, 0.0, 0.0))
     links = [wire.link for wire, size in zip(split_wires(network.bound), link_bytes, strict=True) if size]
     return monthly(network.bound, machines, links)
+
+
+def idle_notes(network: CameraNetwork) -> tuple[str, ...]:
+    """What the power of machines that work in part assumes, a sentence for each kind of them."""
+    notes = (idle_power(network.bound, device)[1] for device in executors(network.bound))
+    return tuple(dict.fromkeys(filter(None, notes)))
 
 
 def p99_s(network: CameraNetwork, place: Placement, requests: int | None = None, seed: int = 0) -> Estimate | None:

@@ -7,7 +7,7 @@ from typing import Any
 from engine.analyses.camera import Camera, CameraNetwork, Cascade, Tier, row_of, tiers_of
 from engine.analyses.cuts import best_split, split_points
 from engine.analyses.edge import depth_first_of, forwarding, host_and_nic
-from engine.analyses.placement import best_of, placements
+from engine.analyses.placement import best_of, idle_notes, placements
 from engine.cli.command import Answer, refuse
 from engine.cli.scenario import scenario_in, scenario_of
 from engine.cost.error_bands import told
@@ -63,7 +63,7 @@ def camera(args: argparse.Namespace) -> Answer:
         count = "any number" if top.cameras is None else f"{top.cameras:,}"
         sentences = [f"least latency: {quick.name}, {amount(quick.latency_s, 's')}; most cameras: {top.name}, {count}"]
     sentences += [f"{name}: {reason}" for name, reason in network.refusals.items()]
-    sentences += [f"error band, {p.name}: {told(p.error_band)}" for p in places]
+    sentences += [*idle_notes(network), *(f"error band, {p.name}: {told(p.error_band)}" for p in places)]
     return [asdict(p) | p.error_band.ends({"latency_s": p.latency_s}) for p in places], sentences
 
 

@@ -164,9 +164,20 @@ def _busy(bound: Bound, device: Device) -> tuple[float | None, float | None, str
     return watts, floor, why, "assumed"
 
 
-def _idle_w(device: Device, always: float | None) -> float | None:
-    """What a device draws that waits: as published, else what it draws whatever the work. [W]"""
-    return device.power.idle.si if device.power.idle is not None else always
+def idle_power(bound: Bound, device: Device) -> tuple[float | None, str]:
+    """What a device draws that waits, as published, else whatever the work, and what that assumes. [W]
+
+    None where no power is known. An upper bound where no idle power is published.
+    """
+    idle, (full, always, _, _) = device.power.idle, _busy(bound, device)
+    if idle is not None:
+        return idle.si, f"Assumed: idle power of {device.name} ({idle.note})." if idle.basis == "assumed" else ""
+    if always is not None and always != full:
+        return always, f"Assumed: {device.name} draws {always:.0f} W when idle: that part of its power follows no work."
+    return always, (
+        f"Assumed: {device.name} draws its full power when idle, as no idle power is published. Energy and perf/W at "
+        "part load are worst cases."
+    )
 
 
 def waiting(bound: Bound, plan: Plan, busy: float) -> tuple[float, list[str]]:
@@ -175,28 +186,15 @@ def waiting(bound: Bound, plan: Plan, busy: float) -> tuple[float, list[str]]:
     An upper bound where no idle power is published.
     """
     notes: list[str] = []
-    unknown: list[str] = []
     system = bound.system
     total = system.extra_power.si if system.extra_power is not None else 0.0
     total += _host(bound)[1] if counts_host(bound) else 0.0
     for device, count in zip(bound.devices, plan.devices_used, strict=False):
-        idle, (full, always, _, _) = device.power.idle, _busy(bound, device)
-        watts = _idle_w(device, always)
-        total += count * (busy if watts is None else watts) if count else 0.0
-        if idle is not None and idle.basis == "assumed":
-            notes.append(f"Assumed: idle power of {device.name} ({idle.note}).")
-        elif idle is None and watts is not None and always != full:
-            notes.append(
-                f"Assumed: {device.name} draws {watts:.0f} W when idle: that part of its power follows no work."
-            )
-        elif idle is None and count:
-            unknown.append(device.name)
-    if unknown:
-        notes.append(
-            f"Assumed: {' and '.join(dict.fromkeys(unknown))} draws its full power when idle, as no idle power is "
-            "published. Energy and perf/W at part load are worst cases."
-        )
-    return total, notes
+        watts, note = idle_power(bound, device)
+        if count:
+            total += count * (busy if watts is None else watts)
+            notes += [note] if note else []
+    return total, list(dict.fromkeys(notes))
 
 
 def _paths_text(paths: Sequence[str]) -> str:
@@ -295,7 +293,7 @@ def monthly(
     price: float | None = 0.0
     for device, count, share, work_w in (machine for machine in machines if machine[1]):
         limit, always, _, _ = _busy(bound, device)
-        idle_w = _idle_w(device, always)
+        idle_w, _ = idle_power(bound, device)
         if watts is None or limit is None or always is None or idle_w is None:
             watts = None
         else:

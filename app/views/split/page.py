@@ -14,7 +14,7 @@ from app.views.split import charts, texts
 from engine.analyses.camera import Camera, CameraNetwork, Cascade, Tier, row_of, tiers_of
 from engine.analyses.cuts import Goal, SplitPoint, best_split, executor_names, split_points
 from engine.analyses.edge import depth_first_of, forwarding, host_and_nic, inference_on, nic_of
-from engine.analyses.placement import best_of, placements
+from engine.analyses.placement import best_of, idle_notes, placements
 from engine.cost.report import Report
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
@@ -115,15 +115,17 @@ def _tiers(scenario: Scenario) -> tuple[Tier, ...]:
                 precision = choose("Precision", names, f"format{at}", usual)
                 batch = number(texts.BATCH, 1, 256, min(tier.batch, 256), f"together{at}", help=texts.BATCH_HELP)
                 many = number("Machines", 1, 10_000, tier.machines, f"many{at}", help=texts.MACHINES_HELP, empty=True)
-                tier = replace(tier, device=device, precision=precision, batch=batch, machines=many)
-                tiers.append(replace(tier, **_way(tier, at)) if at else tier)
+                here: dict[str, Any] = {"device": device, "precision": precision, "batch": batch, "machines": many}
+                tiers.append(replace(tier, **here | (_way(tier, at) if at else {})))
     return tuple(tiers)
 
 
 def _way(tier: Tier, at: int) -> dict[str, Any]:
     """The link to a machine, and how a cut network's results cross it."""
     links = {id: default_catalog().link(id).name for id in default_catalog().ids("links")}
-    formats = {"": texts.AS_COMPUTED} | {format: glossary.format_label(format) for format in BITS if format not in WEIGHT_ONLY}
+    formats = {"": texts.AS_COMPUTED} | {
+        format: glossary.format_label(format) for format in BITS if format not in WEIGHT_ONLY
+    }
     return {
         "link": choose("Link to it", links, f"link{at}", tier.link),
         "format": choose(texts.CROSSES, formats, f"crosses{at}", tier.format or "") or None,
@@ -186,7 +188,7 @@ def camera(scenario: Scenario) -> None:
             st.caption(fmt.plain(texts.NOT_WHOLE.format(name=name, reason=reason)))
         first = network.tiers[0]
         machines = texts.SHARED if first.machines else texts.EACH.format(tier=first.name)
-        st.caption(fmt.plain(texts.PLACES_CAPTION.format(machines=machines)))
+        st.caption(fmt.plain(" ".join([texts.PLACES_CAPTION.format(machines=machines), *idle_notes(network)])))
         if row.system != scenario.system:
             name, usual = parts.pair_names(scenario)[0], default_catalog().system(row.system).name
             st.caption(fmt.plain(texts.NO_ROW.format(name=name, row=usual)))

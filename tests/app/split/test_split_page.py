@@ -108,6 +108,7 @@ def test_machines_formats_and_compression_of_each_place_are_the_reader_s():
         return next(d.value for d in at.dataframe if "Cameras" in d.value).set_index("Where").to_dict("index")
 
     plain = shown()
+    assert any("draws 33 W when idle" in c.value for c in at.caption)
     assert [box.value for box in at.number_input if box.label == "Machines"] == [None, 1]
     at.number_input(key="w.many1").set_value(3)
     at.number_input(key="w.squeeze1").set_value(4.0)

@@ -58,6 +58,8 @@ def test_a_camera_is_placed(capsys):
     assert own == told(capsys, "camera", "mobilenet-v1", "--system", "edge-tiers")
     assert "pass rate is 1.5" in refused(capsys, "camera", "resnet50", "--filter", "mobilenet-v1", "--passed", "1.5")
     assert "none is set" in refused(capsys, "camera", "resnet50", "--passed", "0.5")  # it was left aside in silence
+    assert main(["ask", "camera", "resnet50"]) == 0  # 300 W of a V100 that works 1% of the time had no word beside them
+    assert "Assumed: Tesla V100 32 GB draws its full power when idle" in capsys.readouterr().out
 
 
 def test_a_camera_s_best_place_is_said_first(capsys):
