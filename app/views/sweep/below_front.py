@@ -101,7 +101,8 @@ def levers(outcome: Outcome, design: SweptDesign) -> dict[str, str]:
     """Parameters of the Load page's address that set an operating point's levers there."""
     settings: dict[str, Any] = {f"{HEAD}clients": 1} | settings_of(outcome.space, design.number)
     query = {key: settings[HEAD + name] for name, (_, key) in LEVERS.items() if HEAD + name in settings}
-    return {key: value if isinstance(value, str) else axes.lever_text(value) for key, value in query.items()}
+    texts = {key: value if isinstance(value, str) else axes.lever_text(value) for key, value in query.items()}
+    return texts | {"ramp": "0"}  # clients of a sweep come all at once
 
 
 def _in_turn(ask: Callable[[], Any]) -> Any:

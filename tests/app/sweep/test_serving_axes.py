@@ -93,6 +93,7 @@ def test_a_point_opens_on_load_with_the_figures_it_has_here() -> None:
     at.session_state["sweep_design"] = design.number
     alive(at.run()).button(key="sweep.load").click().run()
     levers = below_front.levers(found, design)
+    assert levers.pop("ramp") == "0"
     assert levers.keys() == {"clients", "policy", "max-seqs"} < {key for _, key in LEVERS.values()}
     shown = {widget.label: str(widget.value) for widget in (*at.sidebar.number_input, *at.sidebar.selectbox)}
     assert {LEVERS[name][0] for name in ("clients", "policy", "max_seqs")} < shown.keys()

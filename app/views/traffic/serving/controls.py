@@ -78,9 +78,15 @@ def _demand(report: Report) -> dict[str, Any]:
     clients = _count("Clients", usual, _MAX_CLIENTS, "clients", of, help=texts.CLIENTS_HELP)
     first, second = st.columns(2)
     think = number("Think time (s)", 0.0, 86_400.0, 0.0, "think", help=texts.THINK_HELP, widget=first.number_input)
-    extra: dict[str, Any] = {"of": f"{think}", "help": texts.RAMP_HELP, "widget": second.number_input}
-    ramp = number("Ramp (s)", 0.0, 86_400.0, think, "ramp", **extra)
+    usual_s = min(86_400.0, think + _alone_s(report))
+    extra: dict[str, Any] = {"of": f"{of} {think}", "help": texts.RAMP_HELP, "widget": second.number_input}
+    ramp = number("Ramp (s)", 0.0, 86_400.0, usual_s, "ramp", **extra)
     return {"loop": ClosedLoop(clients, think, ramp, exponential=True)}
+
+
+def _alone_s(report: Report) -> float:
+    """Time of the scenario's own requests alone, over which clients begin where nothing else is said. [s]"""
+    return float(f"{report.latency_s:.3g}")
 
 
 def _scheduler(scenario: Scenario) -> Scheduler:
@@ -130,7 +136,7 @@ def _scheduler(scenario: Scenario) -> Scheduler:
 def usual_load(report: Report, has_clients: bool) -> ServingLoad:
     """What the page opens with, whatever was set since: a demand is set against it."""
     limits = tuple(_usual_limits(report).items())
-    loop = ClosedLoop(1, exponential=True) if has_clients else None
+    loop = ClosedLoop(1, ramp_s=_alone_s(report), exponential=True) if has_clients else None
     return ServingLoad(Load(report.token), POLICIES[usual_policy(report.scenario)], limits, loop)
 
 
