@@ -10,8 +10,10 @@ from model_zoo.schema import WorkloadError
 
 @dataclass(frozen=True)
 class Tensor:
-    """Output of an op for one image or clip, or for each of its regions: name, channels and extent (frames is 1 for
-    images)."""
+    """Output of an op for one image or clip: its name, channels and extent (frames is 1 for images).
+
+    Where an image has several regions, each has that extent.
+    """
 
     name: str
     channels: int
