@@ -1,6 +1,7 @@
 """``python -m engine simulate`` of a serving engine: closed loops or arrivals through a calendar of passes."""
 
 import argparse
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any
@@ -20,6 +21,7 @@ from engine.traffic.engines.pass_times import engine_of, given_times
 from engine.traffic.engines.pools import Network, Pool, Pools, ratios_of
 from engine.traffic.engines.priority import parse
 from engine.traffic.engines.scheduler import NO_BATCHING, Scheduler, policy_of
+from engine.traffic.estimates import Estimate
 from engine.traffic.policies import DecoderServer
 from engine.traffic.scenario_load import in_turn, is_decoder, token_bytes, usual_policy
 from engine.traffic.serving import Serving
@@ -239,8 +241,14 @@ def _figures(report: ServingReport | LoopReport | PriorityReport, names: Sequenc
     for name in names:
         figures: Figures | None = getattr(report, name)
         if figures is not None:
-            cells = (f"{metric} {amount(value.value, 's')}" for metric, value in vars(figures).items())
+            cells = (f"{metric} {_with_interval(value)}" for metric, value in vars(figures).items())
             yield f"{name.replace('_', ' '):16} {'  '.join(cells)}"
+
+
+def _with_interval(figure: Estimate) -> str:
+    """A time and half of its interval, where there is one."""
+    half = f" ±{amount(figure.high - figure.value, 's')}" if math.isfinite(figure.high) else ""
+    return amount(figure.value, "s") + half
 
 
 def report_lines(report: ServingReport) -> Iterator[str]:

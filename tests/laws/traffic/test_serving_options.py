@@ -9,6 +9,7 @@ import pytest
 from engine import default_scenario, evaluate
 from engine.cli.main import main
 from engine.scenario import encode
+from engine.scenario.sentences import amount
 from tests.each import each
 
 LLAMA = encode(default_scenario("h100-sxm", "llama3.1-8b", inputs=256, outputs=32))
@@ -63,6 +64,19 @@ def test_clients_without_a_request_are_none_of_the_loop(capsys, passes) -> None:
     asked = ("--inputs", "1024", "--outputs", "128", "--clients", "64", "--requests", "1")
     data = said(capsys, "simulate", "--passes", passes, *asked)
     assert data["identity_s"] == pytest.approx(data["ttft_s"]["mean"])
+
+
+def test_times_in_words_have_their_intervals(capsys, passes) -> None:
+    """--help says that every figure has one; only --json did."""
+    asked = ("simulate", "--passes", passes, "--inputs", "1024", "--outputs", "128", "--clients", "8")
+    ttft = said(capsys, *asked)["ttft_s"]
+    assert main([*asked]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("ttft "))
+    for metric in ("mean", "p50", "p99"):
+        half = amount(ttft[f"{metric}_high"] - ttft[metric], "s")
+        assert f"{metric} {amount(ttft[metric], 's')} ±{half}" in line
+    assert main([*asked, "--requests", "1"]) == 0
+    assert "±" not in capsys.readouterr().out
 
 
 def test_a_rate_stands_beside_the_most_that_the_engine_carries(capsys, passes) -> None:
