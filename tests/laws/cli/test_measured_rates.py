@@ -37,11 +37,14 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def shorter(monkeypatch: pytest.MonkeyPatch):
-    """Runs of an eighth of the requests: what a test asks for shows in them too."""
+    """Runs of an eighth of the requests, and fewer of a search: what a test asks for shows in them too."""
     monkeypatch.setattr(arrivals, "_REQUESTS", arrivals._REQUESTS // 8)
-    arrivals._percentiles.cache_clear()
+    monkeypatch.setattr(arrivals, "_STEPS", 3 * arrivals._STEPS // 4)
+    for remembered in (arrivals._percentiles, arrivals._slowest):
+        remembered.cache_clear()
     yield
-    arrivals._percentiles.cache_clear()
+    for remembered in (arrivals._percentiles, arrivals._slowest):
+        remembered.cache_clear()
 
 
 def test_rows_are_predicted_at_their_rate_or_say_why_not(table: Path):
