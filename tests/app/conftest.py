@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from streamlit.components.v2 import manifest_scanner
+from streamlit.runtime.scriptrunner.script_cache import ScriptCache
+from streamlit.testing.v1 import app_test, local_script_runner
 
 from app.main import ROOMS
 from engine.resolve.presets import PRESETS
@@ -20,6 +22,8 @@ from engine.scenario import encode
 ROOT = Path(__file__).parents[2]
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+FLAGS += ["--js-flags=--no-opt --no-maglev --single-threaded"]
+"""No page is open for as long as compiling its scripts takes to pay: a sixth of a browser's time."""
 DESK = {"viewport": {"width": 1440, "height": 900}, "reduced_motion": "reduce"}
 """A desk, where nothing turns and glides: animation drawn without a GPU takes half of a browser's time."""
 PATIENCE_MS = 240_000  # a cold cache compiles on the first visit
@@ -27,11 +31,14 @@ PROBES = ("/_stcore/health", "/_stcore/host-config")  # Streamlit's own, under a
 
 
 @pytest.fixture(scope="session", autouse=True)
-def packages() -> Iterator[None]:
-    """Streamlit's tests look for components in every installed package at each new visitor: 0.35 of his 0.6 CPU-s."""
+def shared() -> Iterator[None]:
+    """What Streamlit's server works out once, and its tests at each new visitor (0.35 of his 0.6 CPU-s) and each run of
+    a script (a twentieth of it): components of installed packages, and scripts as bytecode."""
     with pytest.MonkeyPatch.context() as patch:
-        name = "scan_component_manifests"
+        name, scripts = "scan_component_manifests", ScriptCache()
         patch.setattr(manifest_scanner, name, cache(getattr(manifest_scanner, name)))
+        for module in (app_test, local_script_runner):
+            patch.setattr(module, "ScriptCache", lambda: scripts)
         yield
 
 

@@ -7,6 +7,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app.shared import parts
+from engine.choose import question_of
 from engine.resolve.presets import PRESETS
 from tests.app.pages import key_of, opened
 
@@ -44,7 +45,8 @@ def test_a_link_carries_a_pages_choice_and_a_bad_one_is_one_sentence(page, prese
 
 def test_a_limit_is_written_with_the_digits_that_it_has():
     limited = PRESETS["dfx-1.5b"].scenario.with_(limits={"latency_s": 0.025, "power_w": 350.5})
-    explore, choose = opened("explore", limited), opened("choose")
+    question = question_of({"workload": "llama3.1-8b", "tpot_s": 0.025, "systems": ["l4"]})
+    explore, choose = opened("explore", limited), opened("choose", q=question.token)
     shown = [(explore, "w.limits.latency_s"), (explore, "w.limits.power_w"), (choose, "h.tpot_s")]
     assert [at.number_input(key=key_of(at, key)).proto.format for at, key in shown] == ["%.0f", "%.1f", "%.0f"]
 
