@@ -82,7 +82,7 @@ def test_a_cold_page_says_what_it_waits_for(tmp_path):
                     told.append("")
 
     port = free_port()
-    with served(port, NUMBA_CACHE_DIR=str(tmp_path)):
+    with served(port, NUMBA_CACHE_DIR=str(tmp_path), NUMBA_OPT="0"):  # seconds of compiling are enough
         price, cold, warm = (run(first(port, page)) for page in ("explore", "traffic", "traffic"))
     assert price == []
     assert any(re.search(r"functions that this takes, once on this machine: \d+ s so far", text) for text in cold), cold
