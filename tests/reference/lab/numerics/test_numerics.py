@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import log_loss as sklearn_log_loss
-from sklearn.metrics import roc_auc_score
 
 from engine.lab.numerics import metrics
 from engine.lab.numerics.workflow import search
@@ -190,12 +188,14 @@ def test_sqnr_of_a_uniform_signal_is_six_db_per_bit():
 @settings(max_examples=examples(40), deadline=None)
 @given(seed=st.integers(0, 999), count=st.integers(2, 200), distinct=st.integers(1, 20))
 def test_auc_and_entropy_equal_scikit_learn(seed, count, distinct):
+    from sklearn.metrics import log_loss, roc_auc_score  # half a second to import, for this test alone
+
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 2, count)
     labels[:2] = (0, 1)
     score = rng.integers(1, distinct + 1, count) / (distinct + 1)
     assert metrics.auc(labels, score) == pytest.approx(roc_auc_score(labels, score), abs=1e-12)
-    assert metrics.log_loss(labels, score) == pytest.approx(sklearn_log_loss(labels, score), rel=1e-12)
+    assert metrics.log_loss(labels, score) == pytest.approx(log_loss(labels, score), rel=1e-12)
     constant = np.full(count, labels.mean())
     assert metrics.normalised_entropy(labels, constant) == pytest.approx(1)
 
