@@ -172,13 +172,13 @@ def measure_workload(
     other than the file's own.
     """
     zoo, bounds = zoo or default_zoo(), bounds or Bounds()
+    if precision != "fp32":
+        raise MeasureError(f"precision is {precision[:20]!r}; a file runs in its own: leave it out, or give fp32")
+    if batch is not None and not 1 <= batch <= 65536:
+        raise MeasureError(f"batch is {batch}; allowed: 1 to 65,536")
     path = _file(workload, zoo)
     request = zoo.workload(workload).request
     batch = request.batch if batch is None else batch
-    if precision != "fp32":
-        raise MeasureError(f"precision is {precision[:20]!r}; a file runs in its own: leave it out, or give fp32")
-    if not 1 <= batch <= 65536:
-        raise MeasureError(f"batch is {batch}; allowed: 1 to 65,536")
     work = zoo.graph(workload).flops(batch, request.inputs, request.outputs)
     if work > bounds.flops:
         raise MeasureError(f"a request of {workload} is {work / 1e9:,.3g} GFLOP; allowed: {bounds.flops / 1e9:,.3g}")
