@@ -118,6 +118,21 @@ def _check(tier: Tier) -> None:
         )
 
 
+def _check_row(tiers: tuple[Tier, ...]) -> None:
+    """ScenarioError for tiers that make no row."""
+    if len(tiers) not in (2, 3):
+        raise ScenarioError(f"tiers are {len(tiers)}; allowed: 2 or 3")
+    for tier in tiers:
+        _check(tier)
+    first, names = tiers[0], [tier.name for tier in tiers]
+    usual = Tier(first.name, first.device)
+    for name in ("link", "format", "compression", "metres"):
+        if (value := getattr(first, name)) != getattr(usual, name):
+            raise ScenarioError(f"{name} of the {first.name} is {value}: frames arise there, no link leads to it")
+    if len(set(names)) < len(names):
+        raise ScenarioError(f"tiers are named {', '.join(names)}; allowed: a name of its own for each")
+
+
 @dataclass(frozen=True)
 class CameraNetwork:
     """A scenario's network on a row of machines behind cameras, checked; ScenarioError in one sentence.
@@ -134,13 +149,10 @@ class CameraNetwork:
     cascade: Cascade | None = None
 
     def __post_init__(self) -> None:
-        if len(self.tiers) not in (2, 3):
-            raise ScenarioError(f"tiers are {len(self.tiers)}; allowed: 2 or 3")
         for name, value in (("frames_per_s", self.camera.frames_per_s), ("frame_bytes", self.camera.frame_bytes)):
             if value is not None and not 0 < value < inf:
                 raise ScenarioError(f"{name} is {value:g}; allowed: above 0")
-        for tier in self.tiers:
-            _check(tier)
+        _check_row(self.tiers)
         if not 1 <= self.camera.cameras <= _MOST_CAMERAS:
             raise ScenarioError(f"cameras is {self.camera.cameras}; allowed: 1 to {_MOST_CAMERAS:,}")
         if self.cascade is not None and not 0.0 < self.cascade.pass_rate <= 1.0:

@@ -230,7 +230,7 @@ def split_plan(bound: Bound, formats: Sequence[str], cuts: Sequence[int]) -> Pla
             f"split is {cuts[0]}: {bound.workload.name} has {len(ops)} operators, so 0 to {len(ops)} is allowed"
         )
     devices, wires = executors(bound), split_wires(bound)
-    for device, format, (low, high) in zip(devices[1:], formats[1:], pairwise([*cuts, len(ops)]), strict=True):
+    for device, format, (low, high) in zip(devices, formats, pairwise([0, *cuts, len(ops)]), strict=True):
         part = part_of(bound.graph, ops[low:high])
         reason = family(device.kind).supports(device, part, format) if high > low else None
         if reason:

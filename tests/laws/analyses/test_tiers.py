@@ -131,6 +131,17 @@ def test_machines_of_the_catalog_and_a_network_processor_stand_at_a_tier():
     assert sum(found["host and nic"].stage_s) == pytest.approx(sum(row.time_s for row in report.ops), rel=0.02)
 
 
+def test_a_network_goes_past_a_first_machine_that_can_not_begin_it():
+    """A NIC before its host was refused the host's part: no place was named at all."""
+    nic, host = Tier("nic", "agilio-cx-2x40", precision="binary"), Tier("host", "xeon-e5-1630v3", "ethernet-10g")
+    network = on_row("vgg16-cifar-binary", tiers=(nic, host))
+    (found,) = placements(network)
+    assert (found.name, found.cuts) == ("host", (0,))
+    assert "runs binary fully connected layers only" in network.refusals["nic"]
+    with pytest.raises(Unsupported, match="runs binary fully connected layers only"):
+        price_at(network, (1,))
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -149,6 +160,9 @@ def test_machines_of_the_catalog_and_a_network_processor_stand_at_a_tier():
         ),
         ({"camera": Camera(cameras=10**25)}, "cameras is 10000000000000000000000000; allowed: 1 to 1,000,000"),
         ({"tiers": (NEAR, replace(METRO, link=None))}, "link of the metro edge is not set"),
+        ({"tiers": (replace(NEAR, link="metro-1g"), METRO)}, "link of the far edge is metro-1g: frames arise there"),
+        ({"tiers": (replace(NEAR, metres=5.0), METRO)}, "metres of the far edge is 5.0: frames arise there"),
+        ({"tiers": (NEAR, replace(METRO, name="far edge"))}, "tiers are named far edge, far edge; allowed: a name"),
         ({"tiers": (NEAR, replace(METRO, link="no-link"))}, "link 'no-link' is not in the catalog"),
         ({"tiers": (NEAR, replace(METRO, device="no-part"))}, "device 'no-part' is not in the catalog"),
         ({"tiers": (replace(NEAR, precision="fp4"), METRO)}, "precision is 'fp4'"),
