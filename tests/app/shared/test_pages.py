@@ -17,6 +17,7 @@ from engine.resolve.presets import PRESETS
 from engine.scenario import TOKEN_LIMIT, decode, encode
 from tests.app.forged import bomb, forged
 from tests.app.pages import MAIN, alive, key_of
+from tests.effort import share
 
 HOME = encode(PRESETS["dfx-1.5b"].scenario)
 pytestmark = pytest.mark.timeout(300)  # the first run compiles the engine's kernels
@@ -330,7 +331,7 @@ def test_every_entry_of_the_catalog_opens():
     for section, entries in ids.items():
         at.selectbox(key="w.section").set_value(section).run()
         assert len(at.dataframe[0].value["Name"]) == len(entries)
-        for id in entries[::4]:
+        for id in share(entries):
             at.query_params["entry"] = id
             alive(at.run())
             name = default_zoo().workload(id).name if section == "workloads" else specs[section](id).name

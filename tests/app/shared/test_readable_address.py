@@ -74,8 +74,8 @@ def test_a_token_wins_over_readable_parameters():
 
 
 def test_a_question_can_be_written_too():
-    at = opened("choose", workload="resnet50", latency="7ms", qps="500")
-    assert value(at, "q") == question_of({"workload": "resnet50", "latency_s": 0.007, "qps": 500}).token
+    at = opened("choose", workload="binary-fc-4096", latency="7ms", qps="500")
+    assert value(at, "q") == question_of({"workload": "binary-fc-4096", "latency_s": 0.007, "qps": 500}).token
     assert not at.warning
-    bad = opened("choose", workload="resnet50", latency="soon")
+    bad = opened("choose", workload="binary-fc-4096", latency="soon")
     assert any("soon" in w.value for w in bad.warning)

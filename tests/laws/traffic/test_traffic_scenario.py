@@ -209,7 +209,7 @@ def test_help_shows_commands_that_run(capsys, tmp_path, monkeypatch) -> None:
         for argv in examples:
             if any("trace:" in arg or "dfx" in arg or "v100" in arg for arg in argv):
                 continue
-            code, out, err = _said(capsys, *argv, "--requests", "4000")
+            code, out, err = _said(capsys, *argv, "--requests", "1000")
             assert (code, err) == (0, ""), argv
             assert out
 
