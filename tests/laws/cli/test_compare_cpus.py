@@ -132,7 +132,7 @@ def test_rows_lie_as_near_as_they_did(table, out, capsys, tmp_path):
 OUT = "vgg16|vit-b16|bert-base|bert-large|resnext101-32x8d"  # networks on which no constant was fitted
 
 
-@pytest.mark.parametrize(("out", "median", "tail"), [("-", 0.09, 0.31), (OUT, 0.05, 0.16)])
+@pytest.mark.parametrize(("out", "median", "tail"), [("-", 0.06, 0.31), (OUT, 0.06, 0.27)])
 def test_openvino_on_one_core_is_as_near_as_it_was(out, median, tail, capsys, tmp_path):
     """It was 47% too slow in the median: its constants had been assumed between those of two other runtimes."""
     header, *lines = (NETWORKS / "openvino.csv").read_text().splitlines()
