@@ -114,7 +114,8 @@ def _tiers(scenario: Scenario) -> tuple[Tier, ...]:
                 names = {format: glossary.format_label(format) for format in formats}
                 precision = choose("Precision", names, f"format{at}", usual)
                 batch = number(texts.BATCH, 1, 256, min(tier.batch, 256), f"together{at}", help=texts.BATCH_HELP)
-                count = number("Machines", 1, 10_000, tier.machines, f"many{at}", help=texts.MACHINES_HELP, empty=True)
+                extra: dict[str, Any] = {"placeholder": texts.MACHINE_EACH, "help": texts.MACHINES_HELP}
+                count = number("Machines", 1, 10_000, tier.machines, f"many{at}", empty=True, **extra)
                 here: dict[str, Any] = {"device": device, "precision": precision, "batch": batch, "machines": count}
                 tiers.append(replace(tier, **here | (_way(tier, at) if at else {})))
     return tuple(tiers)
