@@ -107,13 +107,19 @@ def _columns(job: Job, **changes: float) -> np.ndarray:
 
 
 def _intake(job: Job) -> tuple[tuple[str, str, float], ...]:
-    """Time until a part of a network has in its caches what another made, as (name, resource, seconds)."""
+    """Time until a part of a network has in its caches what another made, as (name, resource, seconds).
+
+    Each core of the stream draws its share of the lines one by one, at the latency of the part's memory. An estimate.
+    """
     names, by_name = {op.name for op in job.ops}, {op.name: op for op in job.phase.ops}
     inputs = {name for op in job.ops for name in op.inputs if name in by_name and name not in names}
     bits = 1.0 if job.format == "binary" else BITS[wide_format(job.device, job.format)]
     size = sum(by_name[name].writes.at(job.batch, job.length, job.context) * bits / 8 for name in inputs)
-    seconds = size / LINE * job.model["handover_line"]
-    return (("input of this part drawn into its caches", "offchip", seconds),) if seconds else ()
+    if not size:
+        return ()
+    latency, usual = levels_of(job.device).dram.latency, job.model["dram_latency"]
+    line_s = job.model["handover_line"] * (1.0 if latency is None else latency.si / usual)
+    return (("input of this part drawn into its caches", "offchip", size / LINE * line_s / cores_of(job)),)
 
 
 def price(job: Job) -> PhaseCost:

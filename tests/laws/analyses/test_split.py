@@ -55,7 +55,10 @@ def by_hand(scenario: Scenario, alone: tuple[Scenario, Scenario], link: str) -> 
     answer = 4.0 * default_zoo().graph(scenario.workload).output_elements.at(1)
     start = (wire.per_transfer.si if wire.per_transfer else 0.0) + wire.latency.si
     second = catalog.device(catalog.system(scenario.system).devices[-1].device)
-    line = FAMILY.model(second)["handover_line"]
+    threads = alone[1].tile[0] if alone[1].tile else second.cpu.cores.si
+    memory = next(level for level in second.memory if level.role == "offchip").latency
+    usual = FAMILY.model(second)
+    line = usual["handover_line"] / threads * (memory.si / usual["dram_latency"] if memory else 1.0)
     totals = []
     for cut in range(len(ops) + 1):
         before, after = ops[:cut], ops[cut:]

@@ -243,6 +243,15 @@ def test_a_part_of_a_network_costs_its_share_and_what_it_is_handed():
     assert family.price(head).total_s + family.price(tail).total_s == pytest.approx(cost.total_s + handed, rel=1e-12)
 
 
+@pytest.mark.parametrize(("part", "threads", "times"), [("xeon-e5-2650", 4, 0.25), ("raspberry-pi-4", 1, 130 / 90)])
+def test_what_a_part_is_handed_its_cores_draw_at_the_latency_of_its_memory(part, threads, times):
+    """It took as long on every CPU and any number of threads: 0.19 GB/s."""
+    whole = job(part, "alexnet", tile=(threads,))
+    tail = job(part, "alexnet", tile=(threads,), ops=whole.ops[9:])
+    handed = 4 * whole.ops[8].writes.at(1) / 64 * whole.model["handover_line"]
+    assert sum(seconds for _, _, seconds in family.price(tail).overheads) == pytest.approx(handed * times)
+
+
 def test_two_sockets_are_two_machines_for_two_streams_and_less_for_one():
     one = default_catalog().device("xeon-e5-2650")
     levels = tuple(
