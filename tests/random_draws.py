@@ -19,8 +19,3 @@ class RandomDraws:
 
     def tell(self, cost: np.ndarray, excess: np.ndarray) -> None:
         """Nothing is remembered."""
-
-
-def stream_counts(most: int) -> tuple[int, ...]:
-    """Powers of two up to the most streams of a device, and that."""
-    return tuple(dict.fromkeys((*(2**i for i in range(most.bit_length())), most)))

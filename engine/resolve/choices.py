@@ -64,6 +64,12 @@ class Choices:
         system, catalog, zoo = self.within
         return {id: why_not(system, id, catalog, zoo) for id in zoo.ids()}
 
+    @property
+    def stream_counts(self) -> tuple[int, ...]:
+        """Powers of two up to the most streams of the device, and that."""
+        powers = (2**i for i in range(self.max_streams.bit_length()))
+        return tuple(dict.fromkeys((*powers, self.max_streams)))
+
     def of(self, field: Field) -> tuple[Any, ...]:
         """Values of a field that may be picked, first what it is called when nothing is set.
 

@@ -122,6 +122,10 @@ class Scheduler:
         """Whether there is a front end."""
         return max(self.read_s, self.write_s, self.repeat_s) > 0.0
 
+    def front_end_s(self, inputs: float, outputs: float) -> float:
+        """The front end's time for a request of so many tokens in and out, an estimate. [s]"""
+        return self.read_s * inputs + self.write_s * outputs + self.repeat_s * outputs * (outputs - 1) / 2
+
 
 NO_BATCHING = "no-batching"
 POLICIES = {

@@ -21,7 +21,6 @@ from hardware_specs import default_catalog
 from model_zoo.catalog import default_zoo
 from tests.each import each
 from tests.effort import examples
-from tests.random_draws import stream_counts
 
 
 @cache
@@ -39,7 +38,7 @@ def random_scenarios(count: int, seed: int) -> tuple[Scenario, ...]:
                 precision=draw.choice(offered.formats),
                 scheme=scheme,
                 devices=draw.choice(offered.device_counts),
-                streams=draw.choice(stream_counts(offered.max_streams)),
+                streams=draw.choice(offered.stream_counts),
                 outputs=min(base.outputs, draw.choice((1, 2, 17))),
                 split=draw.randrange(len(offered.splits) + 1) if scheme == "split" else 0,
                 switches={s.name: draw.random() < 0.5 for s in offered.switches},

@@ -36,7 +36,6 @@ from hardware_specs import default_catalog
 from hardware_specs.catalog import numbers
 from tests.each import each
 from tests.effort import EFFORT
-from tests.random_draws import stream_counts
 
 EXEMPT = {
     "*:*.cpu.issue_width": "read for instructions a cycle and a runtime's own code: none is set here",
@@ -120,7 +119,7 @@ def drawn_of(scenario: Scenario, draw: random.Random) -> Scenario:
     for path in choices(scenario).by_family:
         if values := choices(scenario).by_family[path]:
             scenario = scenario.with_(**{path: draw.choice((None, *values))})
-    scenario = scenario.with_(streams=draw.choice(stream_counts(choices(scenario).max_streams)))
+    scenario = scenario.with_(streams=draw.choice(choices(scenario).stream_counts))
     return scenario.with_(tile=tuple(draw.choice(knob.values) for knob in choices(scenario).knobs))
 
 

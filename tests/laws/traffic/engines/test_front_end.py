@@ -25,11 +25,6 @@ SLOW = replace(SERIAL, read_s=5e-5, write_s=1e-3)
 FAST = given(prefill_base=1e-4, per_token=1e-8, decode_base=1e-4)
 
 
-def busy_s(rules: Scheduler) -> float:
-    """The front end's time for a request."""
-    return rules.read_s * INPUTS + rules.write_s * OUTPUTS + rules.repeat_s * OUTPUTS * (OUTPUTS - 1) / 2
-
-
 def run(rules: Scheduler, load: ClosedLoop | Poisson, requests: int = 600, times=GPU) -> ServingReport:
     return serve(times, rules, load, Fixed(INPUTS), Fixed(OUTPUTS), requests)
 
@@ -39,6 +34,9 @@ def test_one_client_waits_for_its_prompt_and_its_token_alone() -> None:
     later = SERIAL.read_s * INPUTS + SERIAL.write_s
     assert serial.ttft.mean.value == pytest.approx(plain.ttft.mean.value + later, rel=1e-9)
     assert serial.tpot.mean.value == pytest.approx(plain.tpot.mean.value + SERIAL.repeat_s, rel=1e-9)
+    assert SERIAL.front_end_s(INPUTS, OUTPUTS) == pytest.approx(
+        sum(SERIAL.write_s + k * SERIAL.repeat_s for k in range(OUTPUTS)) + SERIAL.read_s * INPUTS
+    )
 
 
 def test_what_only_later_tokens_take_counts() -> None:
@@ -54,7 +52,7 @@ def test_where_it_binds_it_is_the_rate_and_is_named(ranks: int, replicas: int) -
     """An engine whose device is hardly busy, with all its ranks behind one front end, and copies with one each."""
     rules = replace(SLOW, ranks=ranks, replicas=replicas)
     report = run(rules, ClosedLoop(64), 1200, FAST)
-    most = replicas / busy_s(rules)
+    most = replicas / rules.front_end_s(INPUTS, OUTPUTS)
     assert 0.95 * most <= report.requests_per_s <= most * (1 + 1e-9)
     shares = binds(report, rules, replicas)
     assert max(shares, key=lambda name: shares[name]) == "front end"
@@ -87,7 +85,7 @@ def test_the_closed_form_has_it_too(clients: int, times: Times) -> None:
     assert gap == pytest.approx(report.tpot.mean.value, rel=0.15)
     assert first + (OUTPUTS - 1) * gap == pytest.approx(clients / rate)
     slow = replace(rules, read_s=SLOW.read_s, write_s=SLOW.write_s)
-    assert closed_form(slow, clients, INPUTS, OUTPUTS, times)[0] <= 1.0 / busy_s(slow) * (1 + 1e-9)
+    assert closed_form(slow, clients, INPUTS, OUTPUTS, times)[0] <= 1.0 / slow.front_end_s(INPUTS, OUTPUTS) * (1 + 1e-9)
 
 
 def test_a_policy_has_one_where_it_was_measured() -> None:
