@@ -128,7 +128,7 @@ def test_machines_formats_and_compression_of_each_place_are_the_reader_s():
 
 
 def test_a_third_executor_has_its_own_bar_and_column():
-    scenario = default_scenario("edge-metro-core", "mobilenet-v1", scheme="split", precision="fp32")
+    scenario = default_scenario("edge-metro-core", "resnet50", scheme="split", precision="fp32")
     points = split_points(scenario)
     fig = valid(charts.cuts(points, best_split(points), None, False))
     assert [trace.name for trace in fig.data if "device" in trace.name] == [
