@@ -231,7 +231,7 @@ def _beside(bound: Bound, plan: Plan) -> Iterator[tuple[str, float | None, str, 
 def hosts_of(bound: Bound, counts: Sequence[int]) -> int:
     """Hosts that the catalog has no price of and so many of each device stand in, at each place some of its own. [-]
 
-    None where a processor or a whole computer stands at the same place.
+    0 where a processor or a whole computer stands at the same place.
     """
     groups, places = list(zip(bound.system.devices, bound.devices, counts, strict=False)), dict[str | None, int]()
     hosted = {group.tier for group, device, _ in groups if not device.needs_host}

@@ -198,7 +198,7 @@ def stream_read(data: np.ndarray, seconds: float = 0.01, threads: int = 1, round
 def _integer_peak(rounds: int) -> float:
     """Peak of exact u8 x s8 products: in registers with VNNI, else of the tile on nearby data. [OP/s]
 
-    The tile is called from Python; each call is long enough that the calling, 4 us here, is a tenth of it at most.
+    The tile is called from Python; each call is long enough that its start, 4 us, is a tenth of it at most.
     """
     if jit.isa() == "avx512vnni":
         return compute_peak("u8s8", rounds=rounds)

@@ -97,8 +97,9 @@ def _file(workload: str, zoo: Zoo) -> Path:
             f"workload is {workload[:60]!r}, counts without weights, which nothing can run; allowed: a network whose "
             f"ONNX file lies in {own_folder()} ({', '.join(files()) or 'none does'})"
         )
-    if not zoo.is_guest(workload):  # nothing says what it computes, or a network of the catalog has its name
-        raise MeasureError(next(problem for problem in zoo.problems if problem.startswith(f"{path.name}: ")))
+    for problem in zoo.problems:  # nothing says what it computes, or another network has its name
+        if problem.startswith(f"{path.name}: "):
+            raise MeasureError(problem)
     return path
 
 
