@@ -1,9 +1,9 @@
 """The plan of a row: nodes, racks and power at the wall for a question's demand, with what fails down. Estimates."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.choose.question import Question
-from engine.choose.serving import Served, units_of
+from engine.choose.serving import Served, per_host, units_of
 from engine.resolve.bind import bind
 from engine.traffic.plan import CapacityPlan, Demand, SiteFacts, capacity_plan
 from engine.traffic.scenario_load import node_facts
@@ -21,14 +21,15 @@ class _Carried:
 def plan_of(question: Question, best: Served) -> CapacityPlan | None:
     """What `capacity_plan` makes of an answer's instances as nodes; None without a demand.
 
-    Its nodes are the instances of the shipped catalog. The load of users is that of as many instances as they would
-    keep full. TrafficError where no power is known, or a rack feeds no node.
+    Instances of one host fail together. Nodes are the instances of the shipped catalog. The load of users is that of
+    as many instances as they would keep full. TrafficError where no power is known, or a rack feeds no node.
     """
     if not question.demands:
         return None
-    units = units_of(bind(best.scenario))
+    bound = bind(best.scenario)
+    units = units_of(bound)
     load, costs = _Carried(best.rate / units, max(best.rate, best.full_rate) / units), question.costs
-    node, _ = node_facts(best.scenario, load)
+    node = replace(node_facts(best.scenario, load)[0], per_host=per_host(bound, best.devices))
     site = SiteFacts(
         question.rack_slots, question.rack_w, pue=costs.pue, usd_per_kwh=costs.energy_usd_per_kwh, years=costs.years
     )

@@ -56,9 +56,9 @@ class Question(ChoiceRecord):
     that is answered with; `sla` has further ones of a language model by the names of a serving engine, as
     ``ttft:p90``. `qps` is a demand of requests a second, `users` one of requests in flight, each user sending the next
     when the last is answered; without either, an instance is used to its limits. A demand is met with what `survives`
-    names down: instances are nodes, `rack_slots` at most in a rack that feeds `rack_w`. `bits` is the fewest of a
-    weight that is tried; a format that the network itself was made for always is. `evidence` measured leaves out what
-    has no error band.
+    names down: a node is a host with all instances that share it, `rack_slots` hosts at most stand in a rack that feeds
+    `rack_w`. `bits` is the fewest of a weight that is tried; a format that the network itself was made for always is.
+    `evidence` measured leaves out what has no error band.
     """
 
     workload: WorkloadId
@@ -164,7 +164,7 @@ def question_of(fields: Any) -> Question:
             raise ScenarioError(one_sentence(error, Question)) from None
     for name in result.sla:
         about(name)
-    failing(result.survives, 1, 1, 1)
+    failing(result.survives, 1, 1, 1, 1)
     if result.qps is not None and result.users is not None:
         raise ScenarioError(f"qps is {result.qps:g} beside {result.users} users: a demand is one of the two")
     return result

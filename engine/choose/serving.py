@@ -258,7 +258,8 @@ def _with_demand(question: Question, bound: Bound, times: Figures, point: Served
         clients = math.ceil(question.users / (instances - down))
         busy = need / instances * point.full_rate / point.throughput_per_s
     whole = point.start.costs.host_usd or 0.0
-    host_usd = whole * _hosts(question, bound, point.devices, instances)
+    within = per_host(bound, point.devices)
+    host_usd = whole * (math.ceil(instances / within) / instances if question.demands else 1.0 / within)
     if question.demands or host_usd < whole:
         busy = min(1.0, busy)
         usd = times.usd_per_million_at(busy, whole - host_usd)
@@ -276,17 +277,16 @@ def _failing(question: Question, bound: Bound, times: Figures, devices: int) -> 
     """Instances that the question's failure takes, as a plan counts them. [-]"""
     if not question.demands or question.survives == "none":
         return 0.0
-    drawn = times.figure("power_w") or 0.0
-    per_rack = max(1, min(question.rack_slots, int(question.rack_w // drawn) if drawn > 0.0 else question.rack_slots))
-    return failing(question.survives, devices, switched(bound, devices), per_rack)
+    drawn, within = times.figure("power_w") or 0.0, per_host(bound, devices)
+    slots = question.rack_slots * within
+    per_rack = max(1, min(slots, int(question.rack_w // drawn) if drawn > 0.0 else slots))
+    return failing(question.survives, devices, within, switched(bound, devices), per_rack)
 
 
-def _hosts(question: Question, bound: Bound, devices: int, instances: int) -> float:
-    """Hosts that an instance pays for: as many stand in one as it has room for and a system is sold with. [-]"""
+def per_host(bound: Bound, devices: int) -> int:
+    """Instances that stand in one host: as many as it has room for and a system is sold with. [-]"""
     within = int(min(PER_HOST, max(bound.system.devices[0].counts, default=1))) // devices
-    if within < 2 or not hosts_of(bound, (devices,)):
-        return 1.0
-    return math.ceil(instances / within) / instances if question.demands else 1.0 / within
+    return within if within > 1 and hosts_of(bound, (devices,)) else 1
 
 
 def _miss(scenario: Scenario, name: str, value: float, limit: float, unit: str = "s") -> Refusal:

@@ -58,6 +58,8 @@ class NodeFacts:
         Price of the whole node; None where there is none. [$]
     inferences : int
         Inferences a request holds, `engine.traffic.scenario_load.inferences_of`. [-]
+    per_host : int
+        Nodes that stand in one host, which fail with it and take one slot of a rack. [-]
     domain : int
         Nodes whose devices one switch joins (an NVLink domain), which fail with it. [-]
     group, weakest : int
@@ -72,6 +74,7 @@ class NodeFacts:
     capex_usd: float | None
     cards: int = 1
     inferences: int = 1
+    per_host: int = 1
     domain: int = 1
     group: int = 1
     weakest: int = 1
@@ -167,12 +170,12 @@ class CapacityPlan:
     message: str
 
 
-def failing(survives: FailureDomain, cards: int, domain: int, per_rack: int) -> float:
-    """Nodes that a failure takes, of so many ``cards`` each, so many to a switch and to a rack. [-]
+def failing(survives: FailureDomain, cards: int, per_host: int, domain: int, per_rack: int) -> float:
+    """Nodes that a failure takes, of so many ``cards`` each, so many to a host, to a switch and to a rack. [-]
 
     TrafficError for an unknown domain.
     """
-    lost = {"none": 0.0, "card": 1.0 / cards, "node": 1.0, "domain": float(domain), "rack": float(per_rack)}
+    lost = {"none": 0.0, "card": 1.0 / cards, "node": float(per_host), "domain": float(domain), "rack": float(per_rack)}
     if survives not in lost:
         raise TrafficError(f"survives is {survives!r}; it must be one of {', '.join(lost)}")
     return lost[survives]
@@ -190,7 +193,7 @@ def capacity_plan(
 
     Nodes come in whole groups, and what fails is of the pool with the fewest nodes, which costs most.
 
-    ``card``: one accelerator of one node (its node carries (n-1)/n). ``node``: one node. ``domain``: all nodes that one
+    ``card``: one accelerator of one node (its node carries (n-1)/n). ``node``: one host. ``domain``: all nodes that one
     switch joins. ``rack``: the fullest rack.
     Load is spread evenly over all nodes; a node's power is linear in its busy share from idle to busy (estimate).
     Racks fill one after the other, as far as slots and power allow. Headroom in [-], a share of the peak.
@@ -198,11 +201,13 @@ def capacity_plan(
     """
     site = site or SiteFacts()
     positive("headroom", headroom, zero=True)
-    per_rack = min(site.slots, int(site.rack_w // node.busy_w))
+    per_rack = min(site.slots * node.per_host, int(site.rack_w // node.busy_w))
     if per_rack < 1:
         raise TrafficError(f"rack_w is {site.rack_w:g} W; one node draws {node.busy_w:g} W, so none fits")
     need = demand.peak * (1.0 + headroom)
-    lost = failing(survives, node.cards, node.domain, per_rack) * node.group / node.weakest  # the fullest rack
+    lost = (
+        failing(survives, node.cards, node.per_host, node.domain, per_rack) * node.group / node.weakest
+    )  # the fullest rack
     ratios = ((need / node.qps + down) / node.group for down in (lost, 0.0))
     nodes, bare = (node.group * max(1, math.ceil(ratio * (1.0 - 1e-12))) for ratio in ratios)  # rounding forgiven
     lost = min(lost, nodes)

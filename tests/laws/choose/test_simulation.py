@@ -88,6 +88,21 @@ def test_a_demand_is_met_with_the_failure_down_as_a_plan_has_it(survives: str, d
     assert plain["mean_w"] > 0.0
 
 
+def test_a_failing_node_takes_every_instance_of_its_host() -> None:
+    """Eight instances shared a host and a failing node took one of them; a host took a slot for each instance."""
+    question = {"workload": "resnet50", "systems": ("a10",), "rack_w": 1e6, "rack_slots": 2}
+    rate = choose(question).rows[0].best.rate
+    rows = {s: choose(question | {"qps": 20 * rate, "survives": s}).rows[0] for s in ("none", "card", "node", "rack")}
+    instances = {s: row.best.instances for s, row in rows.items()}
+    assert instances["card"] == instances["none"] + 1
+    assert instances["node"] == instances["none"] + 8
+    assert instances["rack"] == instances["none"] + 16
+    assert all(row.plan.nodes == row.best.instances for row in rows.values())
+    plan = rows["node"].plan
+    assert plan.nodes_per_rack == 16
+    assert plan.degraded_qps == pytest.approx(plan.carried_qps * (plan.nodes - 8) / plan.nodes)
+
+
 CROWD = {"workload": "llama3.1-8b", "outputs": 128, "systems": ["b200-sxm"]}
 
 
@@ -183,11 +198,11 @@ def test_a_terminal_has_the_times_under_load(capsys: pytest.CaptureFixture[str])
 def test_the_command_asks_what_may_fail_and_what_a_rack_takes(capsys) -> None:
     """They were options of the command that no question had."""
     argv = ["choose", "gpt2-345m", "--qps", "40", "--systems", "h100-sxm", "--json"]
-    assert main([*argv, "--survives", "rack", "--rack-slots", "4", "--rack-w", "9000"]) == 0
+    assert main([*argv, "--survives", "rack", "--rack-slots", "4", "--rack-w", "90000"]) == 0
     answer = json.loads(capsys.readouterr().out)
     asked = {name: answer["question"][name] for name in ("survives", "rack_slots", "rack_w")}
-    assert asked == {"survives": "rack", "rack_slots": 4, "rack_w": 9000.0}
-    assert answer["rows"][0]["plan"]["spare_nodes"] == answer["rows"][0]["plan"]["nodes_per_rack"] == 4
+    assert asked == {"survives": "rack", "rack_slots": 4, "rack_w": 90000.0}
+    assert answer["rows"][0]["plan"]["spare_nodes"] == answer["rows"][0]["plan"]["nodes_per_rack"] == 4 * 8
 
 
 def test_a_rack_that_feeds_no_instance_is_said() -> None:
