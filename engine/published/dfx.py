@@ -155,12 +155,9 @@ VALUES: Mapping[str, Callable[..., Any]] = {
     "DFX-004": lambda: fmean(rate("dfx", "1.5b", 4, i, o) / rate("v100", "1.5b", 4, i, o) for i, o in GRID),
     "DFX-006": lambda: speedup("345m", 1),
     "DFX-007": lambda: speedup("774m", 2),
-    "DFX-009": lambda: 1e3 * (latency("v100", "1.5b", 4, 128, 64) - latency("v100", "1.5b", 4, 32, 64)) / 96,
     "DFX-020": lambda: list(min(_fastest(), key=lambda tile: tiles()[tile][2])),  # of them the fewest slices
     "DFX-022": lambda: sorted(map(list, _fastest())),
-    "DFX-023": lambda: default_zoo().graph("gpt2-1.5b").state_elements.at(1, 1, 1) * 2 / 1e6,
     "DFX-024": lambda: _slices()["matrix function unit"],
-    "DFX-029": lambda: 100 * 2 / 66,
     "DFX-037": _dsp_share,
     "DFX-043": sync_share,
     "DFX-048": partial(_summarization_rate, "v100"),
@@ -170,5 +167,4 @@ VALUES: Mapping[str, Callable[..., Any]] = {
     "DFX-051": lambda: generation_rate("tpu") / 1e9,
     "DFX-052": lambda rate: rate * work() / 1e9,
     "DFX-056": lambda four, single: math.sqrt(four / single),
-    "DFX-065": lambda gpus, fpgas: gpus - fpgas,
 }

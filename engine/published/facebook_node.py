@@ -9,87 +9,22 @@ from typing import Any
 from engine.analyses.node.at_work import on_links
 from engine.cost.assemble import Schedule, assemble
 from engine.cost.best_plan import make_plan
-from engine.devices import family
 from engine.devices.card import family as card
 from engine.devices.card.graph import ADDED
 from engine.evaluate import evaluate
 from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
-from engine.scenario.formats import BITS
 from entries.files import read_plain
-from hardware_specs.catalog import default_catalog, numbers
-from model_zoo.catalog import default_zoo
-from model_zoo.ops import Op
 
 NODE, CARD = "fb-node", "fb-card"
-COMPLEX, SIMPLE = "dlrm-more-complex", "dlrm-less-complex"
+COMPLEX = "dlrm-more-complex"
 RESNEXT, REGNET, FBNET = "resnext101-32x4d", "regnety-128gf", "fbnetv3-detection"
 RESNEXT3D, XLMR = "resnext3d-101", "xlm-r-large"
 
 
 def _node() -> Scenario:
     return default_scenario(NODE, COMPLEX)
-
-
-# --- the node: sums of its parts -------------------------------------------------------------------------------------
-
-
-def _peak(format: str) -> tuple[float, float]:
-    """Peak of six cards at the lower and the upper end of their clock. [TFLOP/s]"""
-    bound = bind(_node())
-    device, cards, of = bound.device, bound.system.devices[0].count, dict(numbers(bound.device))
-    high = cards * family(device.kind).peak(device, format) / 1e12
-    return high * of["card.clock.min"].si / of["card.clock.max"].si, high
-
-
-def _power() -> float:
-    """Cards at their limit, and the switch. [W] A bound."""
-    bound = bind(_node())
-    limit, extra = dict(numbers(bound.device))["power.max"], dict(numbers(bound.system))["extra_power"]
-    return bound.scenario.devices * limit.si + extra.si
-
-
-def _cards_memory() -> float:
-    """LPDDR of all cards. [GB]"""
-    bound = bind(_node())
-    far = next(m for m in bound.device.memory if m.role == "offchip")
-    return bound.system.devices[0].count * far.capacity.si / 1e9
-
-
-def _host_memory() -> float:
-    host = default_catalog().device("xeon-d-2191")
-    return next(m for m in host.memory if m.role == "offchip").capacity.si / 1e9
-
-
-# --- the networks: counts --------------------------------------------------------------------------------------------
-
-
-def _ops(workload: str) -> tuple[Op, ...]:
-    return default_zoo().graph(workload).phases[0].ops
-
-
-def _flops(workload: str, batch: float = 1, length: float = 1) -> float:
-    """FLOPs of the contractions of one request. [FLOP]"""
-    return 2 * default_zoo().graph(workload).macs(batch, length)
-
-
-def _weights(workload: str) -> float:
-    """Parameters of the contractions. [-]"""
-    return sum(op.stored * op.layers for op in _ops(workload) if op.contraction)
-
-
-def _intensity(workload: str, batch: float) -> float:
-    """INT8 FLOP per byte of weights and of activations in and out of the dense layers. [FLOP/B]"""
-    dense = (op for op in _ops(workload) if op.contraction)
-    activations = sum((op.reads.at(batch) + op.writes.at(batch)) * op.layers for op in dense)
-    return _flops(workload, batch) / (_weights(workload) + activations)
-
-
-def _mean_gain() -> float:
-    """FLOPs of the larger network over the smaller one's, parameters likewise, and the mean of both. [-]"""
-    larger, smaller = (default_zoo().graph(workload).parameters for workload in (REGNET, RESNEXT))
-    return (_flops(REGNET) / _flops(RESNEXT) + larger / smaller) / 2
 
 
 # --- times: switches thrown one at a time ----------------------------------------------------------------------------
@@ -182,20 +117,6 @@ def _table(first: int, workload: str, *labels: str) -> dict[str, Callable[..., f
 
 
 VALUES: Mapping[str, Callable[..., Any]] = {
-    "FB-006": lambda: _peak("int8"),
-    "FB-007": lambda: _peak("fp16"),
-    "FB-008": _cards_memory,
-    "FB-009": _power,
-    "FB-010": lambda: tuple(p / _power() for p in _peak("int8")),
-    "FB-015": _mean_gain,
-    "FB-020": lambda: _intensity(SIMPLE, 48),
-    "FB-025": lambda: _intensity(COMPLEX, 48),
-    "FB-030": lambda: _flops(RESNEXT) / _weights(RESNEXT),
-    "FB-035": lambda: _flops(REGNET) / _weights(REGNET),
-    "FB-051": lambda: tuple(_flops(XLMR, 1, n) / _weights(XLMR) / 2 for n in (20, 70)),
-    "FB-065": lambda: _cards_memory() + _host_memory(),
-    "FB-070": lambda: BITS["fp16"] / BITS["fp32"],
-    "FB-071": lambda: sparse_cores(_node()) / 12,
     "FB-072": lambda: card.utilisation(next(p for p in _times(_node()).priced if p.stage.name == "dense").runs[0].job),
     "FB-079": _balanced_gain,
     "FB-080": lambda: saved_on_pcie(_node(), True),

@@ -23,7 +23,6 @@ QPI, TCP = "xeon-e5-2650-pair-qpi", "xeon-e5-2650-pair-tcp"
 MLP = Scenario(system="xeon-e5-1630v3", workload="mlp-121m", precision="fp32", tile=(1,))
 TONIC = Scenario(system="agilio-cx", workload="binary-fc-4096", precision="binary", scheme="on-path")
 BNN_EXEC = Scenario(system="xeon-e5-1630v3", workload="binary-fc-4096", precision="binary", batch=32, streams=4)
-IDLE_W = 69.4  # of the whole test machine, table 2
 LARGER_BYTES = (512, 1024, 1518)  # packets forwarded while 256 executors infer
 
 
@@ -115,13 +114,6 @@ def _nic_over_core(neurons: int) -> float:
     return evaluate(TONIC.with_(params=params)).latency_s / sum(row.time_s for row in core.ops)
 
 
-def _above_idle(scenario: Scenario) -> float:
-    """Watts of the whole machine above those that it draws idle."""
-    power = evaluate(scenario).power_w
-    assert power is not None, scenario.system
-    return power - IDLE_W
-
-
 # --- depth-first execution -------------------------------------------------------------------------------------------
 
 NETWORKS = ("alexnet", "vgg16", "resnet152", "densenet161", "mobilenet-v1")
@@ -163,11 +155,6 @@ VALUES: Mapping[str, Callable[..., Any]] = {
     "5G-044": lambda: tuple(1e6 * round(_binary_weights(n) / 1e6) for n in (2048, 16384)),
     "5G-045": lambda: prod(map(_nic_over_core, (2048, 16384))) ** 0.5,  # ends of the measured range
     "5G-052": lambda: 8e-9 * min(forwarding(default_catalog().device("agilio-cx-2x40"), 256, LARGER_BYTES).bytes_per_s),
-    "5G-056": lambda rate: rate / _above_idle(BNN_EXEC),
-    "5G-057": lambda: _above_idle(TONIC),
-    "5G-059": lambda rate: rate / _above_idle(TONIC),
-    "5G-061": lambda: _binary_weights(4096) / 8e6,
-    "5G-064": lambda rate, power: 100 * ((1 + rate / 100) / (1 + power / 100) - 1),
     "5G-070": _sol_on_gpu,
     "5G-071": _sol_on_arm,
 }
