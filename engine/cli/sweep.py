@@ -2,12 +2,18 @@
 
 import argparse
 import sys
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import engine.sweep
 from engine.cli.command import Answer, refuse
+from engine.kernels.jit import pool_size
 from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
 from engine.scenario.sentences import counted
@@ -18,6 +24,27 @@ from entries.files import read_plain
 
 _MAX_SPACE = 1 << 20  # bytes of a file
 _MIN_PRICES = 100  # prices of a table from which their making is told
+
+
+@contextmanager
+def _executor(kind: str) -> Iterator[Executor | None]:
+    """Where chunks run; None is the pool of this process. Dask joins the cluster of DASK_SCHEDULER_ADDRESS, or
+    starts one on this machine."""
+    if kind == "serial":
+        with ThreadPoolExecutor(1) as pool:
+            yield pool
+    elif kind == "processes":
+        with ProcessPoolExecutor(pool_size(), mp_context=get_context("spawn")) as processes:
+            yield processes
+    elif kind == "dask":
+        try:
+            client = import_module("distributed").Client
+        except ImportError:
+            raise ScenarioError("--executor dask needs the package distributed, which is not installed") from None
+        with client(dashboard_address=None) as cluster:
+            yield cluster.get_executor()
+    else:
+        yield None
 
 
 def sweep(args: argparse.Namespace) -> Answer:
@@ -49,7 +76,8 @@ def sweep(args: argparse.Namespace) -> Answer:
         result = search(space, args.search, seed=args.seed, progress=progress, top=args.top)
     else:
         refuse(args, ("seed",), "a sweep of every design; only a search draws")
-        result = engine.sweep.sweep(space, progress=progress, preparing=preparing, top=args.top)
+        with _executor(args.executor) as executor:
+            result = engine.sweep.sweep(space, executor=executor, progress=progress, preparing=preparing, top=args.top)
     if sys.stderr.isatty():
         sys.stderr.write("\r\033[K")
     tables = ((args.out, result.front.rows), (args.table, lambda: table_rows(space)), (args.top_out, result.top.rows))
@@ -78,7 +106,7 @@ def sweep(args: argparse.Namespace) -> Answer:
 
 def _serving(args: argparse.Namespace, data: Any) -> Answer:
     """Operating points of a serving engine: the front of tokens a second of a device and of a user."""
-    refuse(args, ["search", "pareto", "top", "top_out"], "axes of serving; leave it out")
+    refuse(args, ["search", "pareto", "top", "top_out", "executor"], "axes of serving; leave it out")
     result = serving_sweep(data, args.seed)
     for path, places in ((args.out, result.front.tolist()), (args.table, None)):
         if path:

@@ -33,7 +33,7 @@ Questions around it::
     attribute(base, other, "latency_s").shares          # {"batching": s, "hardware": s, ...}, summing to the difference
     inverse(space, start).changes                       # the smallest that keep the space's limits; `binding` says why
 
-A sweep finds the same bytes on any number of threads.
+A sweep runs on the process-wide thread pool or any `concurrent.futures` executor and finds the same bytes on each.
 """
 
 from engine.sweep.attribution import Attribution, attribute

@@ -1,15 +1,16 @@
-"""The sweep itself: every design of a space, in chunks on threads, kept as a front, a cloud and counts."""
+"""The sweep itself: every design of a space, in chunks on any executor, kept as a front, a cloud and counts."""
 
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from math import inf
 from random import Random
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from engine.kernels.jit import pool_size, run_chunks
 from engine.kernels.search.pareto import front_mask, sift
 from engine.scenario import ScenarioError
 from engine.sweep.goals import FIGURES
-from engine.sweep.pricing.blocks import CHUNK, DesignBlock, blocks
+from engine.sweep.pricing.blocks import CHUNK, DesignBlock, block_at, blocks
 from engine.sweep.pricing.flat_table import Priced
 from engine.sweep.result import Counts, Front, SweepResult
 from engine.sweep.space import Space, space_of
@@ -31,12 +32,26 @@ _NOT_DRAWN, _REFUSED = -1, 2  # states of a cloud's design: its chunk was never 
 _KILLERS = 12  # designs of the front that a chunk is held against first
 Best = tuple[np.ndarray, np.ndarray]
 """Numbers of designs (n,), the best first, and their objectives (objectives, n)."""
+BlockKey = tuple[str, tuple[tuple[int, int], ...]]
+"""A block as it travels to another process: the space's token and the digits."""
 
 
 class SweepCancelled(RuntimeError):
     """The sweep was cancelled by its caller; `result` covers the designs that were done."""
 
     result: SweepResult | None = None
+
+
+@lru_cache(maxsize=2)
+def _space(token: str) -> tuple[Space, dict[Any, Any]]:
+    """A space, and what the values of its axes set, as far as a block has had it validated."""
+    return space_of(token), {}
+
+
+@lru_cache(maxsize=16)
+def _block(key: BlockKey) -> DesignBlock:
+    space, cache = _space(key[0])
+    return block_at(space, key[1], cache)
 
 
 @dataclass
@@ -57,14 +72,15 @@ def best(k: int, number: np.ndarray, values: np.ndarray) -> Best:
 
 
 def price_chunk(
-    block: DesignBlock, lo: int, hi: int, picks: np.ndarray, top: int, killers: np.ndarray, cutoff: float
+    of: DesignBlock | BlockKey, lo: int, hi: int, picks: np.ndarray, top: int, killers: np.ndarray, cutoff: float
 ) -> ChunkResult:
     """The chunk lo..hi of a block: its counts, its designs that nothing known dominates, its best, its picks.
 
-    Where every design is picked, each is priced once, in all figures. ``top``, ``killers`` and ``cutoff`` as `thin` has
-    them. [SI]
+    A block is given by its key in another process, which makes the tables itself. Where every design is picked, each
+    is priced once, in all figures. ``top``, ``killers`` and ``cutoff`` as `thin` has them. [SI]
     """
-    n, names = hi - lo, block.space.figures
+    block, n = of if isinstance(of, DesignBlock) else _block(of), hi - lo
+    names = block.space.figures
     cloud = None
     if len(picks) == n:
         cloud = block.fill(lo, n, FIGURES)
@@ -212,7 +228,7 @@ class _Archive:
 def sweep(
     space: Any,
     *,
-    executor: ThreadPoolExecutor | None = None,
+    executor: Executor | None = None,
     chunk: int = CHUNK,
     progress: Callable[[int, int], object] = lambda place, size: None,
     preparing: Callable[[int, int], object] = lambda at, of: None,
@@ -224,10 +240,13 @@ def sweep(
 ) -> SweepResult:
     """Every design of a space: its front, a sampled cloud and counts.
 
+    ScenarioError for a catalog or a zoo of one's own on other processes.
+
     Parameters
     ----------
     space, catalog, zoo : what `space_of` reads.
-    executor : threads that chunks run on; the process-wide pool when left out.
+    executor : where chunks run; the process-wide thread pool when left out. One of other processes (anything that is
+        not a ThreadPoolExecutor) makes the tables there again and needs the shipped catalog and workloads.
     chunk : designs of a chunk, at most `CHUNK`; changes no result.
     progress : called with (designs done, designs in all) after each chunk, from the calling thread.
     preparing : called with (entries made, entries in all) of each table that the designs are priced from, as it is
@@ -238,7 +257,7 @@ def sweep(
 
     Returns
     -------
-    result : the same bytes for any chunk size and number of threads. Estimates, as the figures are.
+    result : the same bytes for any executor, chunk size and number of threads. Estimates, as the figures are.
     """
     began = time.perf_counter()
     space = space_of(space, catalog, zoo)
@@ -252,7 +271,11 @@ def sweep(
         preparing(at, of)
 
     archive = _Archive(space, top, cloud)
-    counts, setup_s, stop = archive.counts, 0.0, False
+    remote = executor is not None and not isinstance(executor, ThreadPoolExecutor)
+    if remote and (space.catalog is not None or space.zoo is not None):
+        raise ScenarioError("a sweep on other processes reads what ships: leave out your own catalog and workloads")
+    counts, token = archive.counts, space.token if remote else ""
+    setup_s, stop = 0.0, False
 
     def tasks() -> Iterator[tuple[Any, ...]]:
         nonlocal stop, setup_s
@@ -269,7 +292,8 @@ def sweep(
                     hi = min(lo + step, block.size)
                     within = slice(*np.searchsorted(places, (lo, hi)))
                     archive.cloud.waiting.append(index[within])
-                    yield block, lo, hi, places[within]
+                    source = (token, block.digits) if remote and block.tables else block
+                    yield source, lo, hi, places[within]
                 at = time.perf_counter()
         except SweepCancelled:  # what has begun is still waited for
             stop = True
@@ -277,7 +301,11 @@ def sweep(
     def work(task: tuple[Any, ...]) -> ChunkResult | None:
         return None if stop else price_chunk(*task, *archive.wish)
 
-    for part in run_chunks(work, tasks(), executor, _AHEAD * pool_size()):
+    runner: Executor | None = executor
+    if executor is not None and remote:  # other processes are sent each chunk with what is known by then
+        sends = SimpleNamespace(submit=lambda _, task: executor.submit(price_chunk, *task, *archive.wish))
+        runner = cast(Executor, sends)
+    for part in run_chunks(work, tasks(), runner, _AHEAD * pool_size()):
         if part is None:  # handed out, and not begun when the sweep was cancelled; nor is any after it counted
             break
         archive.take(part)

@@ -1,8 +1,11 @@
 """A sweep is `evaluate` many times over: the same bits for every family, executor and chunk size, and physics holds."""
 
 import csv
+import pickle
 import random
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -233,6 +236,19 @@ def test_chunks_and_threads_change_no_byte() -> None:
     with ThreadPoolExecutor(1) as serial, ThreadPoolExecutor(3) as three:
         assert same(whole, sweep(GRID, executor=serial))
         assert same(whole, sweep(GRID, executor=three, chunk=64))
+
+
+class Elsewhere(Executor):
+    """Another process as a sweep sees one: what is sent to it and what it returns is pickled."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        asked, answer = pickle.loads(pickle.dumps((fn, args, kwargs))), Future[Any]()
+        answer.set_result(pickle.loads(pickle.dumps(asked[0](*asked[1], **asked[2]))))
+        return answer
+
+
+def test_what_another_process_is_sent_and_returns_changes_no_byte() -> None:
+    assert same(sweep(GRID), sweep(GRID, executor=Elsewhere(), chunk=500))
 
 
 def test_front_is_that_of_every_design_priced() -> None:

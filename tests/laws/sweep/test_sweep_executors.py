@@ -67,21 +67,47 @@ CARDS = {
 }
 
 
+def front(path: Path, executor: str, space: Path) -> bytes:
+    """Bytes of the front and of the best designs."""
+    best, goals = path.with_suffix(".best"), ("--pareto", GOALS, "--executor", executor)
+    assert main(["sweep", str(space), "--out", str(path), "--top-out", f"{best}.csv", *goals]) == 0
+    return path.read_bytes() + Path(f"{best}.csv").read_bytes()
+
+
 @pytest.fixture
 def space(tmp_path: Path) -> Path:
     (tmp_path / "space.yaml").write_text(SPACE)
     return tmp_path / "space.yaml"
 
 
-def test_each_row_of_a_front_is_its_token(space: Path, tmp_path: Path) -> None:
-    assert main(["sweep", str(space), "--out", str(tmp_path / "front.csv"), "--pareto", GOALS]) == 0
-    rows = list(csv.DictReader((tmp_path / "front.csv").open()))
+def test_one_thread_and_all_write_the_same_bytes_and_each_row_is_its_token(space: Path, tmp_path: Path) -> None:
+    told = front(tmp_path / "threads.csv", "threads", space)
+    assert told == front(tmp_path / "serial.csv", "serial", space)
+    rows = list(csv.DictReader((tmp_path / "threads.csv").open()))
     assert len(rows) > 3
     for row in rows:
         report = evaluate(decode(row["token"]))
         for goal in GOALS.split(","):
             name = goal.split(":")[0]
             assert np.float64(row[name]).tobytes() == np.float64(getattr(report, name)).tobytes(), row
+
+
+@pytest.mark.timeout(600)
+def test_processes_write_the_same_bytes(space: Path, tmp_path: Path) -> None:
+    assert front(tmp_path / "p.csv", "processes", space) == front(tmp_path / "t.csv", "threads", space)
+
+
+@pytest.mark.timeout(600)
+def test_dask_writes_the_same_bytes(space: Path, tmp_path: Path) -> None:
+    assert front(tmp_path / "d.csv", "dask", space) == front(tmp_path / "t.csv", "threads", space)
+
+
+def test_dask_that_is_missing_is_one_sentence(space: Path, tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    assert main(["sweep", str(space), "--executor", "dask"]) == 2
+    told = capsys.readouterr().err.strip()
+    assert "distributed" in told
+    assert "\n" not in told
 
 
 def test_parquet_holds_what_csv_holds(tmp_path: Path) -> None:
