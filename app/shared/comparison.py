@@ -71,24 +71,26 @@ def read(token: str) -> tuple[Comparison, str | None]:
         origin = "a newer version" if version > VERSION else "no version that exists"
         raise ScenarioError(f"This comparison was made by {origin} ({version}; this server reads {VERSION})")
     pieces = body.split("~", _PARTS_MAX)
-    entries: list[Entry] = []
-    failures: list[tuple[int, str]] = []
-    baseline_at = None
+    entries: dict[int, Entry] = {}
+    reasons, says = [], []
     for at, part in enumerate(pieces[:CAPACITY]):
         scenario_token, _, note = part.partition(".")
         try:
             scenario = decode(scenario_token)
             with suppress(Unsupported):  # a column says why: pricing it is its business
                 bind(scenario)
+            entries[at] = Entry(scenario, _note(note))
         except ScenarioError as error:
-            failures.append((at, str(error).rstrip(".")))
-            continue
-        if at == baseline:
-            baseline_at = len(entries)
-        entries.append(Entry(scenario, _note(note)))
+            reasons.append(str(error).rstrip("."))
     if not entries:
-        raise ScenarioError(f"This comparison has no scenario that can be read. {failures[0][1]}")
-    return Comparison(tuple(entries), baseline_at or 0), _left_out(failures, len(pieces), baseline_at is None)
+        raise ScenarioError(f"This comparison has no scenario that can be read. {reasons[0]}")
+    if missing := len(pieces) - len(entries):
+        why = [*reasons, f"at most {CAPACITY} are read"][0]
+        says.append(f"{missing} of {len(pieces)} scenarios of this comparison left out ({why})")
+    if baseline not in entries:
+        says.append("the first is the baseline")
+    comparison = Comparison(tuple(entries.values()), list(entries).index(baseline) if baseline in entries else 0)
+    return comparison, fmt.sentence("; ".join(says)) if says else None
 
 
 def _note(text: str) -> str:
@@ -97,20 +99,6 @@ def _note(text: str) -> str:
         return _clean(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode())
     except (binascii.Error, ValueError):
         return ""
-
-
-def _left_out(failures: list[tuple[int, str]], count: int, no_baseline: bool) -> str | None:
-    """One sentence on everything a link held and the comparison does not."""
-    says = []
-    if failures:
-        noun, verb = ("scenarios", "are") if len(failures) > 1 else ("scenario", "is")
-        places = " and ".join(str(at + 1) for at, _ in failures)
-        says.append(f"{noun} {places} of this comparison {verb} left out ({failures[0][1]})")
-    if count > CAPACITY:
-        says.append(f"only the first {CAPACITY} scenarios of this comparison are read")
-    if no_baseline:
-        says.append("the first one is the baseline")
-    return fmt.sentence("; ".join(says)) if says else None
 
 
 def current() -> Comparison:

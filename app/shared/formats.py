@@ -54,6 +54,9 @@ KILOMETRE = Scale(1e-3, "km")
 THOUSAND = Scale(1e-3, "k")
 MEGABIT = Scale(8e-6, "Mbit/s")  # of bytes a second, as the next
 GIGABIT = Scale(8e-9, "Gbit/s")
+PERCENT = Scale(100.0, "%")
+FIXED = {scale.unit: scale for scale in (MILLISECOND, KILOBYTE, THOUSAND, PERCENT)}
+"""Scales of columns whose unit is the same whatever they hold."""
 WATT = Scale(1.0, "W")
 DOLLAR = Scale(1.0, "$")
 

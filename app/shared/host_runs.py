@@ -1,11 +1,11 @@
 """Runs on the machine that serves the page, in a process of their own: one at a time, followed, cancelled."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import streamlit as st
 
-from app.shared import jobs
+from app.shared import jobs, parts
 from app.shared.jobs import Job
 from engine.lab.host.measure import MeasureError, MeasurementCancelled
 from engine.lab.host.measure.process import MeasuringProcess
@@ -44,3 +44,35 @@ def follow(
         return str(error)
     except MeasurementCancelled:
         return _NO_RESULT
+
+
+def card(
+    title: str,
+    label: str,
+    runs: Sequence[tuple[tuple[Any, ...], Callable[[float], str]]],
+    show: Callable[[list[Any], Callable[[str], object]], None],
+    idle: tuple[str, str],
+    key: str,
+    **button: Any,
+) -> None:
+    """A card of ``runs``, each a job and its words by the share that is done: none runs before the button ``label``,
+    and other readers' runs come between.
+
+    ``show`` draws what they measured and says the answer; before, ``idle`` is the answer and a caption.
+    """
+    slot = f"{key}.outcomes"
+    with parts.open_card(title, stretch=False) as say:
+        say(idle[0])
+        if st.button(label, key=key, **button):
+            st.session_state[slot] = outcomes = list[Any]()
+            with jobs.line(key) as bar:
+                for at, (job, words) in enumerate(runs):
+                    outcome = follow(job, bar, words, lambda share, at=at: (at + share) / len(runs))
+                    if isinstance(outcome, str):
+                        parts.refusal(outcome)
+                        break
+                    outcomes.append(outcome)
+        if outcomes := st.session_state.get(slot):
+            show(outcomes, say)
+        else:
+            st.caption(idle[1])

@@ -219,9 +219,17 @@ def table_alt(frame: Iterable[Any]) -> str:
     return f"Table of {', '.join(map(str, frame))}"
 
 
-def metric(label: str, value: str, below: str | None = None, **options: Any) -> None:
+def metrics(rows: Sequence[tuple[str | None, ...]], across: int) -> None:
+    """Numbers in cards, so many beside each other: label, value, then the quiet line below and help, if it has any."""
+    with st.grid(across, min_column_width=150):
+        for row in rows:
+            metric(*row)
+
+
+def metric(label: Any, value: Any, below: str | None = None, help: str | None = None, **options: Any) -> None:
     """A number in a card of its own, with a quiet line below."""
-    st.metric(label, value, below, border=True, height="stretch", delta_color="off", delta_arrow="off", **options)
+    look: dict[str, Any] = {"border": True, "height": "stretch", "delta_color": "off", "delta_arrow": "off"}
+    st.metric(label, value, below, help=help, **look, **options)
 
 
 def refusal(problem: object) -> None:

@@ -1,6 +1,7 @@
 """Reports as tables and files: unit in the header, numbers in the cells, token and versions in every exported row."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import pandas as pd
@@ -21,6 +22,25 @@ _COLUMNS = ("kind", "group", "phase", "device", "count", "time_s", "duration_s",
 _FASTER = glossary.WORDS["faster"]
 
 
+def columns(
+    rows: Sequence[Any], table: Mapping[str, str], scales: Mapping[str, fmt.Scale] = fmt.FIXED
+) -> dict[str, list[Any]]:
+    """Attributes of rows as columns by their headings, None where a row has none.
+
+    ``table`` has the path of each, and behind it the unit it is told in: one of ``scales``, or an SI unit with the one
+    prefix that suits the column, which stands where the heading has braces; the unit of a count is 1.
+    """
+    result: dict[str, list[Any]] = {}
+    for heading, of in table.items():
+        path, _, unit = of.partition(" ")
+        values, scale = [reduce(lambda row, name: getattr(row, name, None), path.split("."), row) for row in rows], None
+        if unit:
+            scale = scales.get(unit) or fmt.scale(values, unit.removeprefix("1"))
+            values = [None if v is None else scale(v) for v in values]
+        result[heading.format(scale and scale.unit).replace(" ()", "")] = values
+    return result
+
+
 def by_time(report: Report) -> list[OpRow | Other]:
     """Operators and what belongs to none (links, launches, input), slowest first: together the whole latency."""
     return sorted((*report.ops, *report.other), key=lambda row: -row.time_s)
@@ -28,24 +48,14 @@ def by_time(report: Report) -> list[OpRow | Other]:
 
 def operators(report: Report) -> pd.DataFrame:
     """Rows of `by_time`, one prefix a column; times are of the whole request, a cell is empty where a row has none."""
-    rows = by_time(report)
-    ops = [row if isinstance(row, OpRow) else None for row in rows]
-    time = fmt.scale([row.time_s for row in rows], "s")
-    work = fmt.scale([op.flops for op in report.ops], fmt.work(report.scenario.precision))
-    traffic = fmt.scale([op.offchip_bytes for op in report.ops], "B")
-    phases = len({op.phase for op in report.ops}) > 1
-    frame = pd.DataFrame(
-        {
-            "Operator": [f"{row.name} · {op.phase}" if op and phases else row.name for row, op in zip(rows, ops)],
-            f"Time ({time.unit})": [time(row.time_s) for row in rows],
-            "Share of time": [100 * row.time_s / report.latency_s if report.latency_s else 0.0 for row in rows],
-            "Limited by": [RESOURCE_LABELS[row.bound if isinstance(row, OpRow) else row.resource] for row in rows],
-            "Count": [op and op.count for op in ops],
-            f"Work ({work.unit})": [op and work(op.flops) for op in ops],
-            f"Traffic ({traffic.unit})": [op and traffic(op.offchip_bytes) for op in ops],
-            "Peak used (%)": [op and 100 * op.peak_used for op in ops],
-        }
-    )
+    rows, phases = by_time(report), len({op.phase for op in report.ops}) > 1
+    names = [f"{row.name} · {row.phase}" if phases and isinstance(row, OpRow) else row.name for row in rows]
+    shares = [100 * row.time_s / report.latency_s if report.latency_s else 0.0 for row in rows]
+    bounds = [RESOURCE_LABELS[row.bound if isinstance(row, OpRow) else row.resource] for row in rows]
+    table = {"Count": "count", "Work ({})": f"flops {fmt.work(report.scenario.precision)}"}
+    table |= {"Traffic ({})": "offchip_bytes B", "Peak used (%)": "peak_used %"}
+    data = {"Operator": names} | columns(rows, {"Time ({})": "time_s s"})
+    frame = pd.DataFrame(data | {"Share of time": shares, "Limited by": bounds} | columns(rows, table))
     return frame.astype({name: float for name in frame if name not in ("Operator", "Limited by")})
 
 
@@ -110,41 +120,30 @@ def detail(op: OpRow | Other, report: Report, larger: bool) -> list[str]:
 
     `larger`: a larger batch gives more.
     """
+    words, unit = glossary.WORDS["operator"], fmt.work(report.scenario.precision)
     if isinstance(op, Other):
         share = fmt.percent(op.time_s / report.latency_s) if report.latency_s else fmt.UNKNOWN
-        return [f"{fmt.seconds(op.time_s)}, {share} of the request, belongs to no operator.", _FASTER[op.resource]]
-    unit = fmt.work(report.scenario.precision)
-    executions = f"{fmt.count(op.count)} execution{'' if op.count == 1 else 's'}"
+        return [words["other"].format(time=fmt.seconds(op.time_s), share=share), _FASTER[op.resource]]
+    count = f"{fmt.count(op.count)} execution{'' if op.count == 1 else 's'}"
+    sizes = {"work": fmt.si(op.flops, unit), "offchip": fmt.si(op.offchip_bytes, "B")}
+    sizes |= {"onchip": fmt.si(op.onchip_bytes, "B")}
     if op.time_s <= 0:
-        hidden = "Takes no time of its own: it is fused with its neighbour, or runs while another operator does."
-        onchip, offchip = fmt.si(op.onchip_bytes, "B"), fmt.si(op.offchip_bytes, "B")
-        work = f"{fmt.si(op.flops, unit)}; {offchip} off chip, {onchip} on chip."
-        return [f"{executions} per request.", hidden, work, "Faster only with fewer of them."]
-    execution_s = op.duration_s / op.count if op.count else op.duration_s
-    made = "makes" if op.count == 1 else "make"
-    lines = [f"{executions} of {fmt.seconds(execution_s)} {made} {fmt.seconds(op.duration_s)}, "]
-    if op.duration_s > op.time_s:
-        lines[0] += f"beside other operators; the request takes {fmt.seconds(op.time_s)} longer with it, "
-    lines[0] += f"{fmt.percent(op.share)} of the request."
+        return [f"{count} per request.", words["hidden"], words["no_time"].format(**sizes), words["fewer"]]
+    beside = words["beside"].format(time=fmt.seconds(op.time_s)) if op.duration_s > op.time_s else ""
+    mean, whole = fmt.seconds(op.duration_s / (op.count or 1)), fmt.seconds(op.duration_s)
+    make, share = "makes" if op.count == 1 else "make", fmt.percent(op.share)
+    lines = [words["time"].format(count=count, mean=mean, make=make, whole=whole, beside=beside, share=share)]
     resources = sorted(((n, s) for n, s in op.resources.items() if s > 0), key=lambda item: -item[1])
     lines.append("Spent on " + ", ".join(f"{RESOURCE_LABELS[n].lower()} {fmt.seconds(s)}" for n, s in resources) + ".")
     if op.flops > 0:
-        lines.append(
-            f"{fmt.si(op.flops, unit)} at {fmt.si(op.rate, f'{unit}/s')}: {fmt.percent(op.peak_used)} of "
-            f"the {fmt.si(op.peak_flops_per_s, f'{unit}/s')} {glossary.format_label(report.scenario.precision)} peak."
-        )
+        rate, peak = (fmt.si(value, f"{unit}/s") for value in (op.rate, op.peak_flops_per_s))
+        peak = f"{peak} {glossary.format_label(report.scenario.precision)} peak"
+        lines.append(words["rate"].format(**sizes, rate=rate, used=fmt.percent(op.peak_used), peak=peak))
     if op.intensity is not None:
-        lines.append(
-            f"{fmt.si(op.offchip_bytes, 'B')} off chip, {fmt.si(op.intensity, f'{unit}/B')}; "
-            f"{fmt.si(op.onchip_bytes, 'B')} on chip."
-        )
+        lines.append(words["traffic"].format(**sizes, intensity=fmt.si(op.intensity, f"{unit}/B")))
     if op.counters:
-        share = {name: fmt.percent(op.counters[f"{name}_share"]) for name in ("retiring", "core", "memory", "runtime")}
-        lines.append(
-            f"About {op.counters['instructions_per_cycle']:.1f} instructions per cycle: issue slots retire "
-            f"{share['retiring']}, wait for units {share['core']}, for memory {share['memory']}, "
-            f"for the runtime {share['runtime']}; "
-            f"{fmt.count(round(op.counters['dram_lines']))} cache lines from DRAM per execution."
-        )
+        shares = {name: fmt.percent(value) for name, value in op.counters.items() if name.endswith("_share")}
+        dram = fmt.count(round(op.counters["dram_lines"]))
+        lines.append(words["counters"].format(**op.counters | shares | {"dram_lines": dram}))
     lines.append(_FASTER["batch" if op.bound == "offchip" and larger else op.bound])
     return lines

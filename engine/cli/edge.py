@@ -1,6 +1,7 @@
 """``ask split | camera | forward | fuse``: cuts, execution points, packets beside inference, chains."""
 
 import argparse
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from engine.devices import family
 from engine.evaluate import evaluate
 from engine.scenario import Scenario, ScenarioError, make
 from engine.scenario.sentences import amount, counted, percent
+from engine.scenario.token import boundary, brief
 from hardware_specs.catalog import default_catalog
 
 
@@ -74,26 +76,21 @@ def _on_cameras(text: str, system: str | None) -> Scenario:
     return make({"system": system or "edge-metro-core", "workload": text, "scheme": "split", "precision": "fp32"})
 
 
+_SETTINGS: dict[str, Callable[[str], Any]] = dict.fromkeys(("link", "precision", "format"), str)
+_SETTINGS |= {"machines": lambda text: None if text == "each" else int(text), "batch": int, "compression": float}
+_SETTINGS |= {"km": lambda text: 1e3 * float(text)}
+
+
 def _tier(text: str, usual: dict[str, Any]) -> Tier:
     """A tier from ``far edge=arm-edge-cpu,machines=each`` or ``metro=xeon-e5-2650,link=metro-1g,batch=8``."""
-    name, _, body = text.partition("=")
-    device, *settings = body.split(",")
-    if not name or not device:
-        raise ScenarioError(f"tier is {text[:40]!r}; allowed: NAME=DEVICE,link=LINK and more settings")
-    kinds: dict[str, type] = dict.fromkeys(("link", "precision", "format"), str)
-    kinds |= {"machines": int, "batch": int, "compression": float, "km": float}
-    values = dict(usual)
-    for setting in settings:
-        key, _, value = setting.partition("=")
-        if key not in kinds:
-            raise ScenarioError(f"tier {name} has no setting {key[:20]!r}; allowed: {', '.join(kinds)}")
-        try:
-            values[key] = None if (key, value) == ("machines", "each") else kinds[key](value)
-        except ValueError:
-            raise ScenarioError(f"{key} of tier {name} is {value[:20]!r}; allowed: a number") from None
-    if "km" in values:
-        values["metres"] = 1e3 * values.pop("km")
-    return Tier(name, device, **values)
+    with boundary(f"tier is {brief(text)}; allowed: NAME=DEVICE and {', '.join(_SETTINGS)}"):
+        name, body = text.split("=", 1)
+        device, *settings = body.split(",")
+        pairs = (setting.split("=") for setting in settings)
+        values = usual | {key: _SETTINGS[key](value) for key, value in pairs}
+        if not name or not device:
+            raise ValueError
+        return Tier(name, device, **{"metres" if key == "km" else key: value for key, value in values.items()})
 
 
 def forward(args: argparse.Namespace) -> Answer:

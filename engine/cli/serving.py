@@ -268,8 +268,7 @@ def report_lines(report: ServingReport) -> Iterator[str]:
 
 def _length(name: str, text: str | None) -> int:
     """Tokens that an option of a run without a scenario gives; ScenarioError where it is none."""
-    if text is None:
-        raise ScenarioError(f"{name} is not given; with given passes it must be a whole number from 1 to 1048576")
-    if not text.isdecimal() or not 1 <= int(text) <= 1_048_576:
-        raise ScenarioError(f"{name} is {brief(text)}; it must be a whole number from 1 to 1048576")
-    return int(text)
+    with boundary(f"{name} is {brief(text)}; with given passes it must be a whole number from 1 to 1048576"):
+        if not 1 <= (length := int(str(text))) <= 1_048_576:
+            raise ValueError
+        return length

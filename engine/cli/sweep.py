@@ -23,7 +23,6 @@ from engine.traffic.engines.serving_sweep import serving_sweep
 from entries.files import read_plain
 
 _MAX_SPACE = 1 << 20  # bytes of a file
-_MIN_PRICES = 100  # prices of a table from which their making is told
 
 
 @contextmanager
@@ -68,16 +67,12 @@ def sweep(args: argparse.Namespace) -> Answer:
             last = percent
             sys.stderr.write(f"\r{percent}% of {size:,} designs")
 
-    def preparing(at: int, of: int) -> None:
-        if last < 0 and of >= _MIN_PRICES and at % _MIN_PRICES == 0 and sys.stderr.isatty():
-            sys.stderr.write(f"\r{at:,} of {of:,} prices made")
-
     if args.search is not None:
         result = search(space, args.search, seed=args.seed, progress=progress, top=args.top)
     else:
         refuse(args, ("seed",), "a sweep of every design; only a search draws")
         with _executor(args.executor) as executor:
-            result = engine.sweep.sweep(space, executor=executor, progress=progress, preparing=preparing, top=args.top)
+            result = engine.sweep.sweep(space, executor=executor, progress=progress, top=args.top)
     if sys.stderr.isatty():
         sys.stderr.write("\r\033[K")
     tables = ((args.out, result.front.rows), (args.table, lambda: table_rows(space)), (args.top_out, result.top.rows))

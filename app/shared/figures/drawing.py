@@ -153,7 +153,7 @@ def area(x: Sequence[float], low: Sequence[float], high: Sequence[float], colour
 def points(
     x: Sequence[float],
     y: Sequence[float],
-    colour: str,
+    colour: str | Sequence[str],
     says: Sequence[str] | str | None = None,
     *,
     symbol: str | Sequence[str] = "circle",

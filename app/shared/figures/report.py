@@ -29,6 +29,7 @@ from engine.cost.rows import LinkRow, MemoryRow
 from engine.devices.common.contract import Span
 
 _FAR = 8.0  # predicted over published, either way: beyond it a claim is drawn at the edge
+_ROLES = {"validation": "", "calibration": "-open"}  # and the end of their symbols
 _RATIOS = {0.125: "−88%", 0.25: "−75%", 0.5: "−50%", 1.0: "0", 2.0: "+100%", 4.0: "+300%", 8.0: "+700%"}
 
 
@@ -164,31 +165,20 @@ def prediction_errors(
     marks = {id: min(max(ratio, 1 / far), far) for id, ratio in ratios.items()}
     data = area([low, high], [1 / 1.1] * 2, [1.1] * 2, SHADE)
     data.append(line([low, high], [1.0, 1.0], NEUTRAL, width=1.4))
-    roles = ("validation", "calibration")
-    for role, hollow in (("", ""), (roles[0], ""), (roles[1], "-open")):
-        for within in (True, False):
-            candidates = [row for row in claims if row["within"] is within]
-            group = [row for row in candidates if (row["role"] if row["role"] in roles else "") == role]
-            ids = [row["id"] for row in group]
-            says = [
-                hover(
-                    row["id"],
-                    str(row.get("evidence", row["role"])),
-                    f"{verb} {fmt.digits4(row['published'])} {row['unit'] or ''}",
-                    f"predicted {fmt.digits4(row['predicted'])}, {fmt.deviation(row['error'])}",
-                )
-                for row in group
-            ]
-            inside = "circle" if within else "diamond"
-            symbols = [
-                (inside if marks[id] == ratios[id] else "triangle-up" if ratios[id] > 1 else "triangle-down") + hollow
-                for id in ids
-            ]
-            colour = PICK[dark] if not within else INK[dark] if role else CLOUD[dark]
-            xs, ys = [row["published"] for row in group], [marks[id] for id in ids]
-            if group:
-                size = 7 if within else 9
-                data.append(points(xs, ys, colour, says, customdata=ids, symbol=symbols, size=size))
+    order = sorted(claims, key=lambda row: (row["role"] in _ROLES, not row["within"]))  # the last drawn lie on top
+    says, symbols, colours = [], [], []
+    for row in order:
+        measured = f"{verb} {fmt.digits4(row['published'])} {row['unit'] or ''}"
+        predicted = f"predicted {fmt.digits4(row['predicted'])}, {fmt.deviation(row['error'])}"
+        says.append(hover(row["id"], str(row.get("evidence", row["role"])), measured, predicted))
+        ratio, within = ratios[row["id"]], row["within"]
+        edge = "triangle-up" if ratio > 1 else "triangle-down"
+        symbol = edge if marks[row["id"]] != ratio else "circle" if within else "diamond"
+        symbols.append(symbol + _ROLES.get(row["role"], ""))
+        colours.append(PICK[dark] if not within else INK[dark] if row["role"] in _ROLES else CLOUD[dark])
+    xs, ys = [row["published"] for row in order], [marks[row["id"]] for row in order]
+    sizes, ids = [7 if row["within"] else 9 for row in order], [row["id"] for row in order]
+    data.append(points(xs, ys, colours, says, customdata=ids, symbol=symbols, size=sizes))
     ends = (1 / (1.3 * far), 1.3 * far)
     plot = Plot((low, high), ends, width, 300.0)
     for row in claims:

@@ -21,7 +21,6 @@ from app.shared.figures.style import (
 )
 from engine.cost.report import Report
 from engine.cost.rows import OpRow, Roofline
-from engine.devices.common.contract import RESOURCES
 from engine.scenario.formats import LABELS
 
 EDGE = 30.0  # times the furthest ridge: where stands what takes next to nothing through a roof that is drawn
@@ -102,28 +101,23 @@ def points(report: Report) -> list[RooflinePoint]:
     return [p for p in dots if p]
 
 
-def _operators(operators: list[RooflinePoint], unit: str, dark: bool) -> list[Trace]:
+def _operators(operators: list[RooflinePoint], unit: str, dark: bool) -> Trace:
     slowest = max((p.op.time_s for p in operators), default=1.0)
-    traces = []
-    for resource in RESOURCES:
-        group = [p for p in operators if p.op.bound == resource]
-        says = [
-            hover(
-                p.op.name,
-                p.op.phase,
-                f"{fmt.si(p.rate, f'{unit}/s')}, {fmt.percent(p.op.peak_used)} of peak",
-                f"{'' if p.level else 'above '}{fmt.si(p.intensity, f'{unit}/B')} of what passes "
-                f"{level_name(p.level) if p.level else 'any roof drawn'}",
-                f"limited by {RESOURCE_LABELS[resource].lower()}",
-            )
-            for p in group
-        ]
-        sizes = [8 + 9 * math.sqrt(p.op.time_s / slowest) for p in group]
-        xs, ys, names = ([p.intensity for p in group], [p.rate for p in group], [p.op.name for p in group])
-        hue, symbol = PALETTE[resource][dark], MARKERS[resource]
-        trace = points_at(xs, ys, hue, says, symbol=symbol, size=sizes, customdata=names)
-        traces += [trace] if group else []
-    return traces
+    says = [
+        hover(
+            p.op.name,
+            p.op.phase,
+            f"{fmt.si(p.rate, f'{unit}/s')}, {fmt.percent(p.op.peak_used)} of peak",
+            f"{'' if p.level else 'above '}{fmt.si(p.intensity, f'{unit}/B')} of what passes "
+            f"{level_name(p.level) if p.level else 'any roof drawn'}",
+            f"limited by {RESOURCE_LABELS[p.op.bound].lower()}",
+        )
+        for p in operators
+    ]
+    sizes = [8 + 9 * math.sqrt(p.op.time_s / slowest) for p in operators]
+    xs, ys, bounds = [p.intensity for p in operators], [p.rate for p in operators], [p.op.bound for p in operators]
+    hues, symbols = [PALETTE[bound][dark] for bound in bounds], [MARKERS[bound] for bound in bounds]
+    return points_at(xs, ys, hues, says, symbol=symbols, size=sizes, customdata=[p.op.name for p in operators])
 
 
 def roofline(report: Report, dark: bool, baseline: Report | None = None, width: float = 400.0) -> Figure:
@@ -156,4 +150,4 @@ def roofline(report: Report, dark: bool, baseline: Report | None = None, width: 
         plot.label(p.intensity, p.rate, name, BESIDE)
     x = log_axis(*plot.x, f"Arithmetic intensity ({unit}/B)") | {"showgrid": False}
     y = log_axis(*plot.y, f"Performance ({unit}/s{', all streams' if report.scenario.streams > 1 else ''})")
-    return style(plot.data + _operators(operators, unit, dark), x, y, 300, dark, notes=plot.notes)
+    return style([*plot.data, _operators(operators, unit, dark)], x, y, 300, dark, notes=plot.notes)

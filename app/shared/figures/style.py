@@ -73,12 +73,11 @@ def style(
     *,
     notes: Sequence[dict[str, Any]] = (),
     legend: bool = False,
-    key: dict[str, Any] | None = None,
     **extra: Any,
 ) -> Figure:
     """A figure of traces, its two axes and its annotations, with the look that all figures of the app share.
 
-    `legend` names the traces in a line above them, or where `key` says; `extra` goes into the layout.
+    `legend` names the traces in a line above them; `extra` goes into the layout.
     """
     font = {"size": 12} | ({} if dark else {"color": CHART_TEXT})
 
@@ -101,7 +100,7 @@ def style(
         "margin": {"l": 4, "r": 8, "t": 6, "b": 4},
         "font": font,
         "showlegend": legend,
-        "legend": key or _LEGEND,
+        "legend": _LEGEND,
         "barmode": "overlay",
         "bargap": 0.34,
         "dragmode": False,

@@ -16,6 +16,9 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app.shared.boundary import callback
 
+SEGMENTS: dict[str, Any] = {"widget": st.segmented_control, "required": True, "width": "stretch"}
+"""How `pick` shows a few short options, one of which is always chosen."""
+
 _KEYS = 4  # keys of a widget that a browser may still send
 
 

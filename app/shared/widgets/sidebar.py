@@ -14,7 +14,7 @@ from app.shared import cached, glossary, link, specs
 from app.shared import formats as fmt
 from app.shared.widgets import pickers
 from app.shared.widgets.choices import digits
-from app.shared.widgets.controlled import controlled, pick
+from app.shared.widgets.controlled import SEGMENTS, controlled, pick
 from engine.resolve.choices import Choices
 from engine.resolve.draft import GUESSING, drafted, drafts, guessing, with_draft, without_draft
 from engine.scenario import Scenario, encode
@@ -126,15 +126,9 @@ def _choice(of: Field, options: tuple[str, ...], now: str, missing: list[str]) -
     values = list(options) if now in options else [now, *options]
     if len(values) == 1 and not missing:
         return
-    common: dict[str, Any] = {
-        "format_func": glossary.value_label,
-        "help": " ".join([of.help, *missing]),
-        **controlled(f"w.{of.path}", now, _commit(of), tuple(values)),
-    }
-    if len(values) <= 4 and sum(len(glossary.value_label(v)) for v in values) <= _SEGMENTS:
-        st.segmented_control(_label(of), values, required=True, width="stretch", **common)
-    else:
-        st.selectbox(_label(of), values, **common)
+    names = {v: glossary.value_label(v) for v in values}
+    look = SEGMENTS if len(values) <= 4 and sum(map(len, names.values())) <= _SEGMENTS else {}
+    pick(_label(of), names, f"w.{of.path}", now, _commit(of), help=" ".join([of.help, *missing]), **look)
 
 
 def _value_picker(of: Field, scenario: Scenario, choices: Choices) -> None:
@@ -143,10 +137,9 @@ def _value_picker(of: Field, scenario: Scenario, choices: Choices) -> None:
     if not values:
         return
     if of.kind == "count":
-        options = sorted({*values, now})
-        args = controlled(f"w.{of.path}", now, _commit(of), tuple(options))
-        if len(options) > 1:
-            st.select_slider(_label(of), options, help=of.help, format_func="{:,}".format, **args)
+        names = {value: f"{value:,}" for value in sorted({*values, now})}
+        if len(names) > 1:
+            pick(_label(of), names, f"w.{of.path}", now, _commit(of), st.select_slider, help=of.help)
         return
     reasons = getattr(choices, f"missing_{of.offered}", {})
     _choice(of, values, now, list(dict.fromkeys(reason for name, reason in reasons.items() if name in _USUAL)))
@@ -159,13 +152,10 @@ def _tile(scenario: Scenario, choices: Choices) -> None:
     for column, (at, knob) in zip(st.columns(len(choices.knobs)), enumerate(choices.knobs), strict=True):
         now = scenario.tile[at] if scenario.tile else _AUTO
         label = f"{of.none} ({auto[knob.name]})" if not scenario.tile and knob.name in auto else str(of.none)
-        column.selectbox(
-            _label(of, knob.label),
-            [_AUTO, *sorted({*knob.values, *([now] if now != _AUTO else [])})],
-            format_func=lambda v, label=label: label if v == _AUTO else str(v),
-            help=of.help,
-            **controlled(f"w.tile.{knob.name}", now, lambda value, at=at: _set_tile(at, value), (label, *knob.values)),
-        )
+        names = {_AUTO: label} | {v: str(v) for v in sorted({*knob.values, now} - {_AUTO})}
+        with column:
+            commit = partial(_set_tile, at)
+            pick(_label(of, knob.label), names, f"w.tile.{knob.name}", now, commit, help=of.help)
 
 
 def _set_tile(at: int, value: int | str) -> None:
@@ -207,13 +197,8 @@ def _overrides(scenario: Scenario, _: Choices) -> None:
         link.commit(overrides=overrides | {path: text.strip()} if text.strip() else overrides)
 
     with st.expander(f"{of.label} · {count or of.none}", key="open.overrides"):
-        st.multiselect(
-            "Values to change",
-            list(dict.fromkeys([*rows, *paths])),
-            format_func=lambda p: rows[p].label if p in rows else p,
-            help=of.help,
-            **controlled("w.overrides", paths, commit_paths, tuple(rows)),
-        )
+        names = {path: row.label for path, row in rows.items()} | {path: path for path in paths if path not in rows}
+        pick("Values to change", names, "w.overrides", paths, commit_paths, st.multiselect, help=of.help)
         for path in paths:
             row, value = rows.get(path), scenario.overrides.get(path, "")
             text = specs.value_text(row, value) if row else str(value)

@@ -8,6 +8,7 @@ import streamlit as st
 from app.shared import claims, glossary, link, machine, parts, specs
 from app.shared import formats as fmt
 from app.shared.boundary import callback
+from app.shared.report_tables import columns
 from app.shared.widgets import pickers
 from app.shared.widgets.choices import choose, remember, stray, text_input
 from app.views.catalog import texts
@@ -97,12 +98,7 @@ def values(rows: Sequence[specs.SpecNumber]) -> None:
     if not rows:
         st.caption(texts.NO_NUMBERS)
         return
-    frame = {
-        "Quantity": [row.label for row in rows],
-        "Value": [row.text for row in rows],
-        "Evidence": [row.basis for row in rows],
-        "Place (source)": [row.where for row in rows],
-    }
+    frame = columns(rows, texts.NUMBER_COLUMNS)
     parts.table(
         frame,
         {

@@ -14,7 +14,7 @@ from app.shared import link
 from app.shared.boundary import callback
 from app.shared.widgets import pickers, sidebar
 from app.shared.widgets.choices import remember, say
-from app.shared.widgets.controlled import controlled, pick
+from app.shared.widgets.controlled import SEGMENTS, controlled, pick
 from app.views.choose import texts
 from engine.choose import READABLE, Question, question_of, read_fields
 from engine.choose.question import QUESTIONS
@@ -159,8 +159,7 @@ def _demand(ask: PageQuestion) -> None:
         value = q.qps or q.users or 100
         ask.change(qps=float(value) if name == "qps" else None, users=int(value) if name == "users" else None)
 
-    kwargs: dict[str, Any] = {"required": True, "width": "stretch", "help": texts.DEMAND_HELP}
-    pick("Demand", texts.DEMANDS, "h.demand", now, kind, st.segmented_control, **kwargs)
+    pick("Demand", texts.DEMANDS, "h.demand", now, kind, help=texts.DEMAND_HELP, **SEGMENTS)
 
     def commit(value: int | None) -> None:
         if value:

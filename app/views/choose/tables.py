@@ -8,6 +8,7 @@ import pandas as pd
 
 from app.shared import formats as fmt
 from app.shared import glossary
+from app.shared.report_tables import columns
 from app.views.choose import texts
 from engine.choose import Answer, Row
 from engine.choose.simulation import load_of, requests_of, scheduler_of
@@ -29,38 +30,27 @@ def money_range(value: float | None, band: float | None) -> str:
 
 def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
     """Systems that meet the limits."""
-    bests = [row.best for row in rows if row.best is not None]
-    unit = glossary.rate_unit(answer.unit)
-    pace = fmt.scale([best.rate_per_device for best in bests], f"{unit}/s")
-    loads = [row.load for row in rows if row.load is not None]
-    waits = [load.tpot_s for load in loads] or [best.loaded_latency_s for best in bests]
-    times = fmt.scale(waits, "s")
-    columns: dict[str, list] = {
-        "System": [row.label for row in rows],
-        "Configuration": [row.configuration for row in rows],
-    }
+    unit, loads = glossary.rate_unit(answer.unit), [row.load for row in rows if row.load is not None]
+    table = {"System": "label", "Configuration": "configuration"}
     if answer.by == "usd_per_hour":
-        columns["$ per hour"] = [best.total_usd_per_hour for best in bests]
-        columns["Instances"] = [best.instances for best in bests]
-        columns["Error band"] = [fmt.band(row.band.relative) for row in rows]
+        table |= {"$ per hour": "best.total_usd_per_hour", "Instances": "best.instances"}
+        bands = {"Error band": [fmt.band(row.band.relative) for row in rows]}
     else:
         price_unit = unit if answer.cost_unit == answer.unit else "output tokens"
-        columns[f"$/M {price_unit}"] = [best.usd_per_million for best in bests]
-        columns["Range ($)"] = [money_range(row.best.usd_per_million, row.band.relative) for row in rows if row.best]
-    name = "TPOT p50" if loads else "p99" if _at_random(answer) else "Latency"
-    columns[f"{name} ({times.unit})"] = [times(wait) for wait in waits]
-    if loads:
-        firsts = [load.ttft_s for load in loads]
-        first = fmt.scale([median(firsts)], "s")
-        columns[f"TTFT p99 ({first.unit})"] = [first(value) for value in firsts]
-    columns[f"{pace.unit} per device"] = [pace(best.rate_per_device) for best in bests]
-    reports = [row.report for row in rows if row.report]
-    watts = [report.power_w and report.power_w * best.instances for report, best in zip(reports, bests, strict=True)]
+        table |= {f"$/M {price_unit}": "best.usd_per_million"}
+        bands = {"Range ($)": [money_range(row.best.usd_per_million, row.band.relative) for row in rows if row.best]}
+    wait = {"TPOT p50 ({})": "load.tpot_s s", "TTFT p99 ({})": "load.ttft_s ttft"}
+    if not loads:
+        wait = {f"{'p99' if _at_random(answer) else 'Latency'} ({{}})": "best.loaded_latency_s s"}
+    rates = {"{} per device": f"best.rate_per_device {unit}/s"}
+    scales = {"ttft": fmt.scale([median(load.ttft_s for load in loads)], "s")} if loads else {}
+    pairs = [(row.report.power_w, row.best.instances) for row in rows if row.report and row.best]
+    watts = [power_w and power_w * instances for power_w, instances in pairs]
     power = fmt.scale(watts, "W")
-    columns[f"Power ({power.unit})"] = [None if w is None else power(w) for w in watts]
-    columns["Price contains"] = [report.price_of for report in reports]
-    columns["vs winner"] = [f"{texts.TIE if row.tied else ''}{row.reason}" for row in rows]
-    frame = pd.DataFrame(columns)
+    data = columns(rows, table) | bands | columns(rows, wait | rates, scales)
+    data |= {f"Power ({power.unit})": [None if w is None else power(w) for w in watts]}
+    data |= columns(rows, {"Price contains": "report.price_of"})
+    frame = pd.DataFrame(data | {"vs winner": [f"{texts.TIE if row.tied else ''}{row.reason}" for row in rows]})
     return frame.astype(dict.fromkeys((name for name in frame if name[0] == "$" or "Power" in name), float))
 
 

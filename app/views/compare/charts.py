@@ -1,6 +1,5 @@
 """Scenarios side by side as figures. Pure: SI in, figures out."""
 
-import math
 import textwrap
 from collections.abc import Sequence
 from itertools import accumulate
@@ -8,7 +7,7 @@ from itertools import accumulate
 import pandas as pd
 
 from app.shared import formats as fmt
-from app.shared.figures.drawing import Bar, Trace, hover, rows
+from app.shared.figures.drawing import Bar, hover, rows
 from app.shared.figures.style import (
     CLOUD,
     INK,
@@ -24,8 +23,7 @@ from app.views.compare import texts
 from engine.devices.common.contract import RESOURCES
 
 _APART = 20.0  # times that differ by more are drawn as shares: the short ones would have no parts to see
-_LEGEND_ROW = 21  # [px]
-_EXTRA = 96  # [px]; what pills and a line of help take of the card beside it
+_EXTRA = 96  # [px]; of the legend, and what pills and a line of help take of the card beside it
 _NAME = 26  # characters of a line on a tick
 
 
@@ -56,9 +54,7 @@ def metric_bars(
     return rows(labels, marks, x, dark, min_rows=2)
 
 
-def breakdowns(
-    scenarios: Sequence[tuple[str, str, dict[str, float]]], dark: bool, phone: bool = False
-) -> tuple[Figure, bool]:
+def breakdowns(scenarios: Sequence[tuple[str, str, dict[str, float]]], dark: bool) -> tuple[Figure, bool]:
     """Where each scenario's time goes: a bar a scenario, a part a resource; whether shares are drawn, not times.
 
     `scenarios` are (letter, name, resource -> time [s]).
@@ -79,16 +75,7 @@ def breakdowns(
     extent = 100 if shares else scale(max(totals, default=1.0)) * 1.02
     x = span("Share of time (%)" if shares else f"Time ({scale.unit})", 0, extent, grid=True)
     labels = [_name(letter, name, fmt.seconds(t)) for (letter, name, _), t in zip(scenarios, totals)]
-    entries = len({bar.part for bar in marks})
-    legend_px = _LEGEND_ROW * math.ceil(entries / (1 if phone else 2)) + 8
-    place = {"orientation": "h", "x": 0, "xref": "container", "y": 1.0, "yref": "container", "yanchor": "top"}
-    look: Trace = {
-        "height": rows_height(labels) + (legend_px if phone else _EXTRA),
-        "legend": True,
-        "margin": {"l": 4, "r": 8, "t": legend_px, "b": 4},
-        "key": place | {"traceorder": "normal", "font": {"size": 12}},
-    }
-    return rows(labels, marks, x, dark, min_rows=2, **look), shares
+    return rows(labels, marks, x, dark, min_rows=2, legend=True, height=rows_height(labels) + _EXTRA), shares
 
 
 def operator_bars(gains: pd.DataFrame, base: str, rival: str, dark: bool, count: int = 8) -> Figure:

@@ -148,7 +148,7 @@ def where_time(columns: list[ComparedScenario]) -> None:
     """Where each one's time goes."""
     rows = [(c.letter, c.name, c.report.breakdown) for c in columns if c.report is not None]
     answer = _limits(columns)
-    fig, shares = charts.breakdowns(rows, parts.dark(), parts.mobile())
+    fig, shares = charts.breakdowns(rows, parts.dark())
     with parts.card(texts.WHERE_TIME_GOES, answer, fig, "c.breakdown"):
         if shares:
             st.caption(texts.DRAWN_AS_SHARES)

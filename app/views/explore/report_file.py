@@ -97,11 +97,6 @@ def cards(report: Report, base: Report | None, phone: bool, assumed_price: bool)
     ]
 
 
-def _number(value: float) -> str:
-    """Four digits, never a power of ten; what would be lost in zeros is said to be small."""
-    return "<0.001" if 0 < value < 1e-3 else f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}"
-
-
 Drawn = tuple[str, str, Figure]
 """A question, its computed answer, and the figure that both are of."""
 
@@ -136,7 +131,7 @@ def _chart(figure: Figure, first: bool) -> str:
 
 
 def _table(frame: pd.DataFrame) -> str:
-    return frame.to_html(index=False, border=0, float_format=_number, na_rep=fmt.UNKNOWN)
+    return frame.to_html(index=False, border=0, float_format=fmt.digits4, na_rep=fmt.UNKNOWN)
 
 
 def report_html(report: Report, assumed_price: bool) -> str:

@@ -56,8 +56,9 @@ def run(choice: KernelChoice) -> None:
     job = (kernel, *choice, _REPEATS, _BOUNDS)
     with jobs.line("k") as bar:
         outcome = host_runs.follow(job, bar, lambda share: f"{round(share * _REPEATS)} of {_REPEATS} runs")
-    st.session_state.kernel_problem = outcome if isinstance(outcome, str) else None
-    if isinstance(outcome, KernelShown):
+    if isinstance(outcome, str):
+        parts.refusal(outcome)
+    else:
         st.session_state.kernel_shown = host_runs.last()["kernel"] = outcome
 
 
@@ -75,15 +76,14 @@ def headline(result: KernelShown) -> None:
     st.markdown(sentence + ".")
     (low, high), scale = run.time.quartiles, fmt.scale([run.time.quartiles[1]], "s")
     half = f"half in {scale.text(low)} to {scale.text(high)} {scale.unit}"
+    level = f"data from {run.level}" if run.level else "no roof probed"
     cells = [
         ("Time", fmt.seconds(run.time.median), half),
         ("Achieved", fmt.si(run.rate, "FLOP/s"), f"{fmt.si(run.traffic, 'B/s')} of traffic"),
-        ("Of the roofs", fmt.percent(run.roof_share), f"data from {run.level}" if run.level else "no roof probed"),
+        ("Of the roofs", fmt.percent(run.roof_share), level),
         ("Error", _error(run.error), "against float64"),
     ]
-    with st.grid(4, min_column_width=150):
-        for label, value, note in cells:
-            parts.metric(f"{label} :gray[measured]", value, note)
+    parts.metrics([(f"{label} :gray[measured]", *cell) for label, *cell in cells], 4)
 
 
 def _error(error: float | None) -> str:
@@ -126,14 +126,7 @@ def counters(result: KernelShown) -> None:
         st.caption(counts.get("reason") or texts.COUNTED.format(share=fmt.percent(counts["counted_share"])))
         rows = [
             (label, fmt.digits3(counts.get(ours)), fmt.digits3(expected.get(theirs)))
-            for label, ours, theirs in (
-                (texts.INSTRUCTIONS_PER_CYCLE, "instructions_per_cycle", "instructions_per_cycle"),
-                (texts.CYCLES, "cycles", ""),
-                (texts.INSTRUCTIONS, "instructions", ""),
-                (texts.CACHE_REFERENCES, "cache_references", ""),
-                (texts.CACHE_MISSES, "cache_misses", "dram_lines"),
-                (texts.BRANCH_MISSES, "branch_misses", ""),
-            )
+            for label, (ours, theirs) in texts.COUNTED_EVENTS.items()
         ]
         right = ["Measured", "Predicted"]
         parts.table(pd.DataFrame(rows, columns=["In a call", *right]), tall=None, right=right)
@@ -142,22 +135,12 @@ def counters(result: KernelShown) -> None:
 def host_probe(roofline: MeasuredRoofline) -> None:
     """What the probe saw."""
     with st.expander(f"Host probe · {roofline.isa}, {roofline.threads} threads", key="open.probe"):
-        rows = [
-            ("FP32 peak", fmt.si(roofline.fp32, "FLOP/s"), texts.PRODUCTS),
-            ("BF16 peak", fmt.si(roofline.bf16, "FLOP/s"), texts.PRODUCTS_16_BIT),
-            ("Binary peak", fmt.si(roofline.binary, "OP/s"), texts.DIFFERING_BITS),
-            ("INT8 peak", fmt.si(roofline.int8, "OP/s"), texts.PRODUCTS_8_BIT),
-            ("L1", fmt.si(roofline.l1, "B/s"), fmt.si(roofline.caches.l1, "B")),
-            ("L2", fmt.si(roofline.l2, "B/s"), fmt.si(roofline.caches.l2, "B")),
-            ("L3", fmt.si(roofline.l3, "B/s"), fmt.si(roofline.caches.l3, "B")),
-            ("DRAM", fmt.si(roofline.dram, "B/s"), "one thread"),
-            ("DRAM triad", fmt.si(roofline.triad, "B/s"), texts.TRIAD),
-            ("DRAM, all threads", fmt.si(roofline.dram_all, "B/s"), f"{roofline.threads} threads"),
-            ("Random lines", fmt.si(roofline.gather, "line/s"), "64 B each"),
-            ("Kernel call", fmt.seconds(roofline.launch), texts.EMPTY_KERNEL),
-            ("Call, all threads", fmt.seconds(roofline.dispatch), texts.EMPTY_POOL),
-        ]
-        probes = [row for row in rows if row[1] != fmt.UNKNOWN]  # not every processor multiplies every format
+        sizes = {name: fmt.si(size, "B") for name, size in asdict(roofline.caches).items()}
+        probes = []
+        for name, (figure, note) in texts.PROBES.items():
+            path, unit = figure.split(" ")
+            if value := getattr(roofline, path):  # not every processor multiplies every format
+                probes.append((name, fmt.si(value, unit), note.format(threads=roofline.threads, **sizes)))
         parts.table(pd.DataFrame(probes, columns=["Figure", "Measured", "Of what"]), tall=None)
         st.caption(texts.CALIBRATE_CAPTION)
 
@@ -184,8 +167,6 @@ def show() -> None:
     st.session_state.kernels_seen = True
     if start or (first and _last_result() is None):  # no page opens as an empty frame
         run(choice)
-    if problem := st.session_state.get("kernel_problem"):
-        parts.refusal(problem)
     result = _last_result()
     if result is None:
         st.info(

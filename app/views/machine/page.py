@@ -61,9 +61,8 @@ def show() -> None:
         return
     st.markdown(facts.sentence(bound))
     money = facts.money(bound, report)
-    with st.container(key="cards"), st.grid(len(money), min_column_width=150):
-        for label, value in money:
-            parts.metric(label, value)
+    with st.container(key="cards"):
+        parts.metrics(money, len(money))
     _levels(bound, report)
     if bound.wires:
         _links(bound, report)

@@ -15,19 +15,14 @@ from engine.cost.report import Report
 def _figures(service: Microservice) -> None:
     busy = "over capacity" if service.p95_s is None else f"{fmt.percent(service.utilisation)} busy"
     wait = texts.NO_END if service.p95_s is None else f"p95 {fmt.seconds(service.p95_s)}"
-    with st.grid(4, min_column_width=150):
-        for label, value, below, help in (
-            ("Pool, requests/s", fmt.si(service.pool_qps), fmt.counted(service.instances, "instance"), None),
-            ("One client, requests/s", fmt.si(service.client_qps), busy, None),
-            (
-                "Clients per instance",
-                fmt.digits3(service.clients_per_instance),
-                f"{service.most_clients:,} at most",
-                texts.CLIENTS_HELP,
-            ),
-            ("Request to answer", fmt.seconds(service.latency_s), wait, texts.WAIT_HELP),
-        ):
-            parts.metric(label, value, below, help=help)
+    instances, limit = fmt.counted(service.instances, "instance"), f"{service.most_clients:,} at most"
+    rows = [
+        ("Pool, requests/s", fmt.si(service.pool_qps), instances),
+        ("One client, requests/s", fmt.si(service.client_qps), busy),
+        ("Clients per instance", fmt.digits3(service.clients_per_instance), limit, texts.CLIENTS_HELP),
+        ("Request to answer", fmt.seconds(service.latency_s), wait, texts.WAIT_HELP),
+    ]
+    parts.metrics(rows, 4)
 
 
 def pool(report: Report) -> None:

@@ -7,6 +7,7 @@ import streamlit as st
 
 from app.shared import boundary, cached, link, parts
 from app.shared import formats as fmt
+from app.shared.report_tables import columns
 from app.shared.widgets.choices import choose, number
 from app.views.numerics import charts, texts, trained
 from engine.lab.numerics.study import TENSORS, FormatLoss, in_format, points
@@ -93,12 +94,8 @@ def plan_result(result: WorkflowResult, say: Callable[[str], object]) -> None:
     rows = {
         "Layer": ["all" if s.operator == "*" else s.operator for s in result.plan.steps],
         "To": [s.precision.upper() for s in result.plan.steps],
-        "Own error": [s.own_error for s in result.plan.steps],
-        "Loss, tuning (%)": [100 * s.tuning_loss for s in result.plan.steps],
-        "Loss, held out (%)": [None if s.held_out_loss is None else 100 * s.held_out_loss for s in result.plan.steps],
-        "Layers' time (ms)": [fmt.MILLISECOND(s.time_s) for s in result.plan.steps],
     }
-    parts.table(rows)
+    parts.table(rows | columns(result.plan.steps, texts.STEP_COLUMNS))
     st.caption(fmt.plain(", ".join(f"{op} {format.upper()}" for op, format in result.plan.precision.items())))
     try:
         scenario = in_scenario(result, default_scenario("fb-node", WORKLOAD))

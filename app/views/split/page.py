@@ -8,6 +8,7 @@ import streamlit as st
 
 from app.shared import cached, glossary, link, parts
 from app.shared import formats as fmt
+from app.shared.report_tables import columns
 from app.shared.widgets import sidebar
 from app.shared.widgets.choices import choose, number, switch
 from app.views.split import charts, texts
@@ -81,20 +82,10 @@ def cut(scenario: Scenario) -> None:
 
 def _table(points: tuple[SplitPoint, ...]) -> None:
     with st.expander(f"All {len(points)} cuts", key="open.cuts"):
-        scale = fmt.scale([max(p.latency_s for p in points)], "s")
-        third = {f"Third ({scale.unit})": [scale(p.third_s) for p in points]} if any(p.third_s for p in points) else {}
-        frame = {
-            "Cut": [p.place for p in points],
-            f"Latency ({scale.unit})": [scale(p.latency_s) for p in points],
-            f"First ({scale.unit})": [scale(p.first_s) for p in points],
-            f"Serialise ({scale.unit})": [scale(p.start_s) for p in points],
-            f"Transfer ({scale.unit})": [scale(p.transfer_s + p.flight_s) for p in points],
-            f"Into caches ({scale.unit})": [scale(p.handover_s) for p in points],
-            f"Second ({scale.unit})": [scale(p.second_s) for p in points],
-            **third,
-            "Transferred (kB)": [fmt.KILOBYTE(p.crossing_bytes) for p in points],
-        }
-        parts.table(frame)
+        scales = fmt.FIXED | {"s": fmt.scale([max(p.latency_s for p in points)], "s")}
+        has_third = any(p.third_s for p in points)
+        table = {name: of for name, of in texts.CUT_COLUMNS.items() if has_third or of != "third_s s"}
+        parts.table(columns(points, table, scales))
 
 
 def _tiers(scenario: Scenario) -> tuple[Tier, ...]:
@@ -246,16 +237,7 @@ def together(scenario: Scenario) -> None:
     per_joule = pair.per_watt / first.per_watt - 1 if pair.per_watt and first.per_watt else None
     answer = texts.TOGETHER_ANSWER.format(gain=fmt.percent(gain), per_joule=fmt.percent(per_joule))
     with parts.card(texts.TOGETHER, answer):
-        frame = {
-            "What runs": [share.name for share in shares],
-            "Batch": [share.batch for share in shares],
-            "Requests per second": [share.throughput_per_s for share in shares],
-            "Above idle (W)": [share.above_idle_w for share in shares],
-            texts.WALL_COLUMN: [share.wall_w for share in shares],
-            texts.JOULE_COLUMN: [share.per_watt for share in shares],
-            "Price (USD)": [share.capex_usd for share in shares],
-        }
-        parts.table(frame)
+        parts.table(columns(shares, texts.TOGETHER_COLUMNS))
         st.caption(texts.TOGETHER_CAPTION)
 
 

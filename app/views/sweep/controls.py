@@ -13,7 +13,7 @@ from app.shared.boundary import callback
 from app.shared.glossary import Metric, in_text
 from app.shared.widgets import sidebar as widgets
 from app.shared.widgets.choices import say
-from app.shared.widgets.controlled import controlled, pick
+from app.shared.widgets.controlled import SEGMENTS, controlled, pick
 from app.views.sweep import axes, spaces, texts
 from app.views.sweep.axes import AxisRange, Candidate, Values
 from app.views.sweep.spaces import PageSpace, SpaceChoice
@@ -83,8 +83,7 @@ def _kind(ask: SpaceChoice) -> None:
         ask.choose(PageSpace(tuple(levers.items()), tuple(spaces.OPERATING)[:2]) if serving else ask.usual)
 
     if is_decoder(ask.scenario):
-        kwargs: dict[str, Any] = {"widget": st.segmented_control, "required": True, "width": "stretch"}
-        pick(texts.KIND, _KINDS, "x.kind", ask.space.serving, commit, **kwargs)
+        pick(texts.KIND, _KINDS, "x.kind", ask.space.serving, commit, **SEGMENTS)
 
 
 def _axes(candidates: Mapping[str, Candidate], ask: SpaceChoice) -> None:

@@ -151,7 +151,7 @@ def test_blocks_run_on_this_host_are_shown_beside_their_prediction(monkeypatch):
     assert not at.exception, [e.message for e in at.exception]
     assert not at.warning
     frame = next(d.value for d in at.dataframe if "Gain, measured" in d.value)
-    [run] = at.session_state["fused_rows"]
+    [run] = at.session_state["k.fused.outcomes"]
     assert list(frame["Gain, measured"]) == [run.gain]
     assert list(frame["Gain, predicted"]) == [run.predicted_gain]
 
@@ -185,6 +185,6 @@ def test_another_reader_s_page_answers_while_a_run_goes_on():
     run.submit()
     try:
         opened()
-        assert run.running
+        assert not run.done
     finally:
         run.cancel()

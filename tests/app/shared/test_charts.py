@@ -167,8 +167,11 @@ def test_few_rows_leave_each_label_its_lines():
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_shape_doubles_hue(dark):
-    shown = {(t.marker.symbol, t.marker.color) for t in FIGURES["roofline"](dark).data if t.mode == "markers"}
-    assert shown == {("square", style.PALETTE["offchip"][dark]), ("diamond", style.PALETTE["onchip"][dark])}
+    (operators,) = (t.marker for t in FIGURES["roofline"](dark).data if t.mode == "markers")
+    assert set(zip(operators.symbol, operators.color, strict=True)) == {
+        ("square", style.PALETTE["offchip"][dark]),
+        ("diamond", style.PALETTE["onchip"][dark]),
+    }
     assert len(set(style.MARKERS.values())) == len(style.MARKERS) == len(style.PALETTE) == len(RESOURCES)
 
 

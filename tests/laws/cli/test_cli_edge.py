@@ -51,7 +51,8 @@ def test_a_camera_is_placed(capsys):
     assert [row["name"] for row in found] == ["street", "hut", "street and hut"]
     assert all(row["p99_s"] >= row["latency_s"] * (1 - 1e-9) for row in found)
     assert found[2]["link_bytes"] == [found[2]["uplink_bytes_per_s"] / 5.0]
-    assert "has no setting 'speed'" in refused(capsys, "camera", "mobilenet-v1", "--tier", "hut=xeon-e5-2650,speed=1")
+    said = refused(capsys, "camera", "mobilenet-v1", "--tier", "hut=xeon-e5-2650,speed=1")
+    assert "tier is 'hut=xeon-e5-2650,speed=1'; allowed: NAME=DEVICE and link, precision" in said
     own = told(capsys, "camera", "preset:edge-camera")
     best = told(capsys, "split", "preset:edge-camera")["best"]
     assert min(row["latency_s"] for row in own) == best["latency_s"]
