@@ -1,7 +1,7 @@
 """Background work: a page submits a job, shows its place in the queue and its progress, and takes its result.
 
 Jobs of one kind share a queue of this server: few work at once, the others wait in the order they came, none takes all
-memory or all day. Whatever leaves a job cancels it: the loop over it, a click, the session. Its thread never calls
+memory or all day. Whatever leaves the loop over a job cancels it: a click, the session's end. Its thread never calls
 Streamlit.
 """
 
@@ -16,10 +16,8 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from weakref import WeakSet
 
 import streamlit as st
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app.shared import priority
 from engine.scenario import ScenarioError
@@ -126,10 +124,8 @@ class Job:
         self._start_s, self._end_s = time.monotonic(), math.inf
 
     def submit(self) -> None:
-        """Queue it; the session that did so cancels it by leaving. ScenarioError where too many wait already."""
+        """Queue it. ScenarioError where too many wait already."""
         self._future = self.queue.submit(self)
-        if get_script_run_ctx() is not None:
-            _of_session().add(self)
 
     def run(self) -> Any:
         """Do the work, on the queue's thread."""
@@ -145,11 +141,6 @@ class Job:
     def done(self) -> bool:
         """Whether there is a result, or a reason why not."""
         return self._future is not None and self._future.done()
-
-    @property
-    def running(self) -> bool:
-        """Whether it waits or works."""
-        return self._future is not None and not self._future.done()
 
     @property
     def cancelled(self) -> bool:
@@ -209,17 +200,6 @@ class Job:
             self.wait(_PATIENCE_S)
         if not self.cancelled:
             self.result()
-
-
-def _cancel(jobs: WeakSet[Job]) -> None:
-    for job in jobs:
-        job.cancel()
-
-
-@st.cache_resource(scope="session", show_spinner=False, on_release=_cancel)
-def _of_session() -> WeakSet[Job]:
-    """Jobs of this session, cancelled when it disconnects."""
-    return WeakSet()
 
 
 @contextmanager

@@ -19,7 +19,6 @@ from app.shared.figures.style import (
     SHADE,
     Figure,
     log_axis,
-    log_ticks,
     span,
     style,
 )
@@ -102,43 +101,39 @@ def curve(loads: Sequence[LoadPoint], sla: Sla, inside: float, capacity: float, 
 
 
 def distribution(detail: LoadDetail, sla_s: float, sla_name: str, dark: bool, height: int = 300) -> Figure:
-    """Shares of requests by latency, in bins that are equally wide on the log axis, with p50, p99 and the agreement.
-
-    Drawn over log10 of the time, so that a bin's width is the same everywhere.
-    """
-    edges = np.log10(detail.edges)
-    width = float(edges[1] - edges[0])
-    tall = 100 * float(detail.shares.max())
+    """Shares of requests by latency, in bins that are equally wide on the log axis, with p50, p99 and the agreement."""
+    start, second, *_, last = detail.edges.tolist()
+    ratio, tall = second / start, 100 * float(detail.shares.max())
     bins = zip(detail.edges[:-1], detail.edges[1:], detail.shares, strict=True)
     says = [hover(f"{fmt.seconds(a)} to {fmt.seconds(b)}", f"{100 * s:.3g}% of requests") for a, b, s in bins]
-    ends = {"x": ((edges[:-1] + edges[1:]) / 2).tolist(), "y": (100 * detail.shares).tolist(), "width": width * 0.96}
+    end = max(last, ratio * sla_s)
+    scale, middle = fmt.scale([end], "s"), math.sqrt(start * end)
+    edges = scale.factor * detail.edges
+    ends = {"x": ((edges[:-1] + edges[1:]) / 2).tolist(), "width": (0.96 * np.diff(edges)).tolist()}
     data: list[Trace] = [{"type": "bar", "marker": {"color": INK[dark]}, "hovertemplate": says} | ends]
-    low, high = float(edges[0]), max(float(edges[-1]), math.log10(sla_s) + width)
+    data[0]["y"] = (100 * detail.shares).tolist()
     marks = [(detail.figures["p50"], "p50"), (detail.figures["p99"], "p99"), (sla_s, "limit")]
     notes = []
     for level, (value, name) in enumerate(sorted(marks)):  # lines end below the labels, so none crosses another's
-        at = math.log10(value)
         is_late = name == "limit" and detail.figures.get(sla_name, 0.0) > sla_s
         dash = "dash" if name == "limit" else "dot"
-        data.append(rule([at, at], [0, 1.08 * tall], PICK[dark] if is_late else NEUTRAL, dash=dash))
-        corner, shift = ("right middle", 6) if at > low + 0.6 * (high - low) else ("left middle", -6)
-        notes.append(note(at, tall * (1.15 + 0.1 * level), f"{name} {fmt.seconds(value)}", corner, (shift, 0)))
-    scale = fmt.scale([10**high], "s")
-    ticks, text = log_ticks(scale(10**low), scale(10**high))
-    at = [math.log10(scale.si(tick)) for tick in ticks]
-    x = span(f"Latency ({scale.unit}), log", low - width, high + width, tickvals=at, ticktext=text)
+        data.append(rule([scale(value)] * 2, [0, 1.08 * tall], PICK[dark] if is_late else NEUTRAL, dash=dash))
+        corner, shift = ("right middle", 6) if value > middle else ("left middle", -6)
+        at, text = math.log10(scale(value)), f"{name} {fmt.seconds(value)}"
+        notes.append(note(at, tall * (1.15 + 0.1 * level), text, corner, (shift, 0)))
+    x = log_axis(scale(start / ratio), scale(ratio * end), f"Latency ({scale.unit})") | {"showgrid": False}
     y = span("Share of requests (%)", 0, tall * 1.42, grid=True, nticks=5)
     return style(data, x, y, height, dark, notes=notes)
 
 
-def use(busy: dict[str, float], dark: bool, min_height: int = 140, over: bool = False) -> Figure:
-    """How busy each resource is at one load; at least so many pixels tall. Full ones stand out where load is `over`
-    capacity: below it, one that batches is at work all the time and still has room."""
+def use(busy: dict[str, float], dark: bool, over: bool = False) -> Figure:
+    """How busy each resource is at one load. Full ones stand out where load is `over` capacity: below it, one that
+    batches is at work all the time and still has room."""
     entries = []
     for name, share in sorted(busy.items(), key=lambda item: -item[1]):
         hue = PICK[dark] if over and share >= 1.0 else None
         entries.append(Share(name[:1].upper() + name[1:], share, f"{fmt.percent(share)} busy", hue=hue))
-    return shares(entries, INK[dark], texts.SHARE_TIME_BUSY, dark, min_height)
+    return shares(entries, INK[dark], texts.SHARE_TIME_BUSY, dark)
 
 
 def window(requests: RequestTimeline, dark: bool) -> Figure:

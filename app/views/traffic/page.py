@@ -23,7 +23,6 @@ from engine.traffic.scenario_load import is_decoder
 from entries.schema import InputError
 
 _REQUESTS = {50_000: "50 k", 200_000: "200 k", 1_000_000: "1 M"}
-_SHORT = 230  # least height of the figures of use [px]
 _ALWAYS = 0.995  # of the time: told as 100%
 _TALL = (400, 300)  # height of the figure beside the curve, on a wide window and on a phone [px]
 
@@ -76,11 +75,11 @@ def spread(detail: LoadDetail, sla: Sla) -> None:
             st.caption(fmt.plain(note))
 
 
-def busy(detail: LoadDetail, min_height: int = 140) -> None:
+def busy(detail: LoadDetail) -> None:
     """How busy each resource is."""
     busiest = max(detail.use, key=lambda name: detail.use[name])
     answer = f"{busiest} is {fmt.percent(detail.use[busiest])} busy"
-    fig = charts.use(detail.use, parts.dark(), min_height, detail.message is not None)
+    fig = charts.use(detail.use, parts.dark(), detail.message is not None)
     with parts.card(texts.UTILISATION, answer, fig, "t.use"):
         if "server" in detail.use and len(detail.use) > 1:
             st.caption(texts.SERVER_CAPTION)
@@ -115,10 +114,10 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     frame, nodes, notes = tables.plans(report, answer.headline, where, load.rules.request, load.rules.max_batch)
     qps = rate(answer)
     detail = cached.answer(loads.point, load, qps, answer.capacity)
-    job, running = simulation_of((load, sla))
+    job = simulation_of((load, sla))
     points, headline = list(answer.curve), answer.headline
     origin = tables.made_by(answer)
-    if job is not None and not running and job.curve:
+    if job is not None and job.curve:
         points = [point_of(r, sla) for r in job.curve if r.stable]
         headline = job.headline or headline
         origin = tables.simulated_by(job)
@@ -135,10 +134,10 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
         lambda: along_the_load(points, sla, headline.qps, answer.capacity.qps, qps, origin),
         lambda: spread(detail, sla),
     )
-    simulation_controls(job, running, lambda n: simulation(load, sla, qps, n), _REQUESTS, 200_000, qps)
+    simulation_controls(job, lambda n: simulation(load, sla, qps, n), _REQUESTS, 200_000, qps)
     capacity_card(frame, nodes, notes, fmt.si(where.peak_qps, "QPS"), texts.NODES_CAPTION)
     if detail.shares.size:
-        parts.beside(lambda: busy(detail, _SHORT), lambda: window(load, qps))
+        parts.beside(lambda: busy(detail), lambda: window(load, qps))
 
 
 def show() -> None:

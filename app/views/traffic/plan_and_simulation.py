@@ -6,11 +6,11 @@ import pandas as pd
 import streamlit as st
 
 from app.shared import formats as fmt
-from app.shared import parts
-from app.shared.boundary import callback
+from app.shared import jobs, parts
 from app.shared.widgets.choices import choose
 from app.views.traffic import tables, texts
 from app.views.traffic.simulation import SimulationJob
+from entries.schema import InputError
 
 
 def capacity_card(frame: pd.DataFrame | None, answer: str, notes: list[str], peak: str, caption: str) -> None:
@@ -23,51 +23,32 @@ def capacity_card(frame: pd.DataFrame | None, answer: str, notes: list[str], pea
         st.caption(caption)
 
 
-@st.fragment(run_every=0.4)
-def progress(job: SimulationJob) -> None:
-    """How far a simulation is, with Cancel beside it."""
-    if not job.running:
-        st.rerun()
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.progress(job.share, text=job.status())
-        st.button("Cancel", on_click=job.cancel, key="t.cancel")
-
-
-def simulation_of(subject: Hashable) -> tuple[SimulationJob | None, bool]:
-    """The simulation that was started for what is asked, if any, and whether it runs: it may end as a page is drawn."""
+def simulation_of(subject: Hashable) -> SimulationJob | None:
+    """The simulation that was made for what is asked, if any."""
     job: SimulationJob | None = st.session_state.get("t.job")
-    return (job, job.running) if job is not None and job.subject == subject else (None, False)
+    return job if job is not None and job.subject == subject else None
 
 
 def simulation_controls(
-    job: SimulationJob | None,
-    running: bool,
-    make: Callable[[int], SimulationJob],
-    counts: Mapping[int, str],
-    usual: int,
-    qps: float,
+    job: SimulationJob | None, make: Callable[[int], SimulationJob], counts: Mapping[int, str], usual: int, qps: float
 ) -> None:
-    """The button, and how far the page's own simulation is that was ``running`` when its results were drawn.
+    """The button, and the progress of what it starts: ``make`` makes a simulation of so many requests a load.
 
-    ``make`` makes another, of so many requests a load. The run that draws the button starts it, not a callback, which
-    would still have the number and the load of the run before.
+    The run that draws the button starts it, not a callback, which would still have the number and the load of the run
+    before; a click elsewhere gives it up, and what is done of it stays.
     """
     with st.container(horizontal=True, vertical_alignment="bottom"):
         names = {str(count): name for count, name in counts.items()}
         requests = int(choose("Requests per point", names, "requests", str(usual), width=140))
-        click = st.button("Simulate", type="primary", disabled=running, key="t.run", shortcut=parts.run_keys())
+        click = st.button("Simulate", type="primary", key="t.run", shortcut=parts.run_keys())
         st.caption(tables.job_said(job, qps))
     if click:
-        callback(start)(make(requests))
-        st.rerun()
-    if job is not None and running:
-        progress(job)
-
-
-def start(job: SimulationJob) -> None:
-    """Queue a simulation in place of the one that the session has."""
-    before: SimulationJob | None = st.session_state.get("t.job")
-    if before is not None:
-        before.cancel()
-    job.submit()
-    st.session_state["t.job"] = job
+        st.session_state["t.job"] = job = make(requests)
+        try:
+            with jobs.line("t") as bar:
+                jobs.follow(job, bar)
+        except InputError as error:
+            st.session_state["t.job"] = None
+            parts.refusal(error)
+        else:
+            st.rerun()

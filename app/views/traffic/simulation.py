@@ -10,7 +10,6 @@ from app.shared.jobs import Job
 from app.shared.load import Load, ServingLoad
 from engine import traffic
 from engine.traffic import Headline, Sla
-from engine.traffic.service import TrafficError
 
 _POINTS = 20
 _SCAN, _STEPS = 12, 8  # loads `max_qps` scans, and about how many it tries after
@@ -52,16 +51,6 @@ class SimulationJob(Job):
         self.curve: list[Any] = []  # LoadReport, or OperatingPoint of a serving engine
         self.detail: Any = None  # the same, of the load in full
         self.headline: Headline | None = None  # the load inside the agreement
-
-    @property
-    def problem(self) -> str | None:
-        """Why the load can't be simulated, once that is known; raises what nobody expected."""
-        if not self.done or self.cancelled:
-            return None
-        try:
-            return self.result()
-        except TrafficError as error:
-            return str(error)
 
     def _progress(self, share: float) -> str:
         """`24% · 1.20 s left`."""

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from app.shared import formats as fmt
-from app.shared import glossary
+from app.shared import glossary, report_tables
 from app.shared.glossary import Metric
 from app.shared.load import Answer, Load, LoadDetail, LoadPoint, Site
 from app.shared.report_tables import Files, stamp
@@ -135,10 +135,6 @@ def job_said(job: SimulationJob | None, qps: float) -> str:
     """The state of the long simulation, in words."""
     if job is None:
         return texts.LONG_SIMULATION
-    if job.running:
-        return "Simulating."
-    if job.problem:
-        return fmt.plain(job.problem)
     if job.cancelled:
         return texts.CANCELLED
     text = f"Simulated in {fmt.seconds(job.seconds)}."
@@ -166,22 +162,8 @@ def window_key(window: RequestTimeline) -> str:
 
 def columns(plans: Sequence[CapacityPlan], noun: str) -> dict[str, list[Any]]:
     """Machines, power and money of plans as columns, one prefix a column; None where there is no figure."""
-    table: dict[str, list[Any]] = {}
-    for label, name, unit in (
-        ("Nodes", "nodes", None),
-        ("Racks", "racks", None),
-        ("Peak ({})", "peak_w", "W"),
-        ("Mean ({})", "mean_w", "W"),
-        ("Capex ({})", "capex_usd", "$"),
-        (f"$ / M {noun}s", "usd_per_million", None),
-        (f"Energy ({{}}/{noun})", "energy_j_per_inference", "J"),
-        (f"{noun.capitalize()}s/J ({{}})", "inferences_per_joule", ""),
-    ):
-        values = [getattr(plan, name) for plan in plans]
-        scale = fmt.Scale(1.0, "") if unit is None else fmt.scale(values, unit)
-        heading = label.format(scale.unit).replace(" )", ")").replace(" ()", "")
-        table[heading] = values if unit is None else [None if v is None else scale(v) for v in values]
-    return table | {"Busy (%)": [100 * plan.peak_use for plan in plans]}
+    table = {name.replace("unit", noun).replace("Unit", noun.capitalize()): of for name, of in texts.PLANS.items()}
+    return report_tables.columns(plans, table)
 
 
 def plan_said(plan: CapacityPlan, devices: int, noun: str) -> str:

@@ -1,12 +1,16 @@
 """The Load page: an answer at once, a simulation on demand, and addresses that open it as it was."""
 
+import contextlib
+import gc
 import time
 
 import pytest
-from streamlit.runtime.caching import clear_session_resource_cache
+from streamlit.delta_generator import DeltaGenerator
+from streamlit.runtime.scriptrunner import StopException
 from streamlit.testing.v1 import AppTest
 
 from app.shared import formats as fmt
+from app.shared import jobs
 from app.views.traffic import controls
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
@@ -114,27 +118,38 @@ def test_a_simulation_runs_on_the_button_with_what_was_chosen_just_before_it():
     """Browsers send both together where the page has no time to draw the choice."""
     at = opened("traffic", s=encode(GRU))
     at.selectbox(key="w.requests").set_value("50000")
-    at.button(key="t.run").click().run()
-    job = at.session_state["t.job"]
-    job.wait(120)
-    alive(at.run())
+    alive(at.button(key="t.run").click().run(timeout=240))
     assert said(at, "Simulated in")
     assert said(at, "Simulated, 50.0 k requests per point")
 
 
-def test_a_simulation_ends_when_its_session_leaves():
+def test_a_simulation_ends_when_its_session_leaves(monkeypatch):
+    """Where a browser is gone Streamlit stops the script at its next line, which draws the progress."""
     at = opened("traffic", s=encode(PRESETS["dfx-345m"].scenario))
     at.selectbox(key="w.requests").set_value("100000").run()
+
+    def gone(*_: object) -> None:
+        raise StopException
+
+    monkeypatch.setattr(DeltaGenerator, "progress", gone)
+    monkeypatch.setattr(jobs, "line", lambda _: contextlib.nullcontext(DeltaGenerator()))
     at.button(key="t.run").click().run()
     job = at.session_state["t.job"]
-    assert job.running
-    clear_session_resource_cache("test session id")  # what Streamlit does where a browser is gone
+    gc.collect()
     job.wait(60)
-    assert not job.running
+    assert job.done
     assert job.cancelled
     taken = job.seconds
     time.sleep(0.05)
     assert job.seconds == taken, "the time it took ends with it"
+
+
+def test_a_simulation_for_which_there_is_no_place_is_refused_in_a_sentence(monkeypatch):
+    at = opened("traffic", s=encode(GRU))
+    monkeypatch.setattr(jobs, "_MAX_WAITING", 0)
+    alive(at.button(key="t.run").click().run())
+    assert at.warning[0].value.startswith("0 simulations wait on this server already")
+    assert said(at, "Closed form M/D/1")
 
 
 def test_what_cannot_run_or_does_not_fit_says_so():

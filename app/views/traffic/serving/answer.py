@@ -19,15 +19,7 @@ from engine.cost.report import Report
 from engine.traffic.engines.operating_points import OperatingPoint, timeline
 from engine.traffic.scenario_load import in_turn
 
-_CAPTION = 38  # height of a line of it with the gap above [px]
 _REQUESTS = {5_000: "5 k", 20_000: "20 k", 100_000: "100 k"}
-
-
-def numbers(point: OperatingPoint) -> None:
-    """The answer in six numbers."""
-    with st.grid(3, min_column_width=150):
-        for label, value, below, help in tables.numbers(point, parts.mobile()):
-            parts.metric(label, value, below, help=help)
 
 
 def along(load: ServingLoad, points: Sequence[OperatingPoint], now: OperatingPoint, how: str) -> None:
@@ -48,10 +40,9 @@ def passes(point: OperatingPoint) -> None:
 
 
 def binding(point: OperatingPoint) -> None:
-    """What most of the time goes to, as tall as the table of times beside it."""
-    tall = parts.tall(tables.latencies(point)[0]) + _CAPTION * (point.report.first_wave_ttft is not None)
+    """What most of the time goes to."""
     answer = f"{texts.SHARES[point.binds]}, {fmt.percent(point.shares[point.binds])} of the time"
-    parts.chart("What limits serving", answer, charts.binds(point, parts.dark(), tall), "t.binds")
+    parts.chart("What limits serving", answer, charts.binds(point, parts.dark()), "t.binds")
 
 
 def latencies(point: OperatingPoint) -> None:
@@ -84,8 +75,8 @@ def serving(report: Report, bar: DeltaGenerator) -> None:
     st.markdown(f"{tables.verdict(load, max_load)} {tables.here(load, point)}")
     for sentence in plans.limits(report):
         st.caption(fmt.plain(sentence))
-    job, running = simulation_of(load)
-    if job is not None and not running and job.curve:
+    job = simulation_of(load)
+    if job is not None and job.curve:
         points = job.curve
         point = job.detail or point
     served = cached.try_report(report.scenario, batch=point.together) or report
@@ -93,9 +84,9 @@ def serving(report: Report, bar: DeltaGenerator) -> None:
     how = texts.SIMULATED.format(requests=fmt.count(point.report.requests), band=band)
     if load.scheduler.max_seqs == 1 and (why := in_turn(report.scenario)):
         how += texts.IN_TURN.format(why=why)
-    numbers(point)
+    parts.metrics(tables.numbers(point, parts.mobile()), 3)
     parts.beside(lambda: along(load, points, point, how), lambda: passes(point))
-    simulation_controls(job, running, lambda n: serving_simulation(load, n), _REQUESTS, 20_000, 0.0)
+    simulation_controls(job, lambda n: serving_simulation(load, n), _REQUESTS, 20_000, 0.0)
     peak = fmt.counted(round(where.peak_qps), "user") if load.loop else tables.level(load, where.peak_qps)
     capacity_card(frame, nodes, notes, peak, texts.PLAN_CAPTION)
     parts.beside(lambda: latencies(point), lambda: binding(point))

@@ -101,10 +101,10 @@ def passes(columns: Mapping[str, NDArray[np.float64]], point: OperatingPoint, da
     return style(data, axis, rows_axis(labels), rows_height(labels, _TALL), dark)
 
 
-def binds(point: OperatingPoint, dark: bool, min_height: int) -> Figure:
-    """Shares of the run's time by what limits it, the largest first; at least so many pixels tall."""
+def binds(point: OperatingPoint, dark: bool) -> Figure:
+    """Shares of the run's time by what limits it, the largest first."""
     ranking = sorted(point.shares.items(), key=lambda item: -item[1])
     entries = [
         Share(texts.SHARES[name], share, f"{fmt.percent(share)} of the time") for name, share in ranking if share > 0
     ]
-    return shares(entries, INK[dark], "Share of time", dark, min_height)
+    return shares(entries, INK[dark], "Share of time", dark)

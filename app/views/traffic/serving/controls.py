@@ -1,15 +1,13 @@
 """The sidebar of a language model's load: clients or a rate, the limits, and the scheduler."""
 
-import math
 from dataclasses import replace
 from typing import Any
 
 import streamlit as st
 
 from app.shared import cached, glossary
-from app.shared import formats as fmt
 from app.shared.load import Load, ServingLoad
-from app.shared.widgets.choices import choose, number, parameter, switch, text_input
+from app.shared.widgets.choices import choose, number, switch, text_input
 from app.shared.widgets.sidebar import guesses
 from app.views.traffic.controls import arrivals, milliseconds, nice, pair, sizes
 from app.views.traffic.serving import texts
@@ -22,8 +20,7 @@ from engine.traffic.engines.scheduler import NO_BATCHING, POLICIES, Scheduler
 from engine.traffic.scenario_load import usual_policy
 from engine.traffic.serving import Serving
 
-_MAX_CLIENTS = _MAX_SEQUENCES = 4096
-_MAX_TOKENS = 1_048_576
+_MAX_CLIENTS = 4096
 _GENEROUS = {"ttft_s": 10.0, "tpot_s": 3.0}  # times the unloaded figure a limit starts from
 
 
@@ -43,19 +40,9 @@ def _usual_limits(report: Report) -> dict[str, float]:
     return {name: seconds for name, seconds in usual.items() if seconds is not None}
 
 
-def _link_limits() -> dict[str, float]:
-    """What an older link promises. [s]"""
-    name = {"ttft": "ttft_s", "tpot": "tpot_s"}.get(parameter("sla-time"), "e2e_s")
-    try:
-        seconds = fmt.MILLISECOND.si(float(parameter("sla")))
-    except ValueError:
-        return {}
-    return {name: seconds} if 0 < seconds < math.inf else {}
-
-
 def _limits(report: Report) -> tuple[tuple[str, float], ...]:
     """What goodput counts as in time, a row each: two in a row cut a value of four digits off. [s]"""
-    limits, initial = [], _usual_limits(report) | _link_limits()
+    limits, initial = [], _usual_limits(report)
     for name, label in LABELS.items():
         extra: dict[str, Any] = {"placeholder": "no limit", "help": texts.LIMIT_HELP}
         seconds = milliseconds(label, name.removesuffix("_s"), initial.get(name), report, empty=True, **extra)
@@ -91,46 +78,24 @@ def _alone_s(report: Report) -> float:
 
 def _scheduler(scenario: Scenario) -> Scheduler:
     """The serving engine's policy, and what of it is set apart."""
-    older = parameter("together")
-    batches = (st.query_params.get("max-seqs") or older or "1") != "1"
+    batches = st.query_params.get("max-seqs", "1") != "1"
     default = "vllm" if batches else usual_policy(scenario)
     name = choose("Scheduler", glossary.WORDS["policies"], "policy", default, help=texts.POLICY_HELP)
     usual = POLICIES[name]
-    seats = int(older) if older.isdecimal() and 0 < int(older[:5]) <= _MAX_SEQUENCES else usual.max_seqs
+    counts = {field: row for field, row in texts.COUNTS.items() if field != "max_seqs" or name != NO_BATCHING}
+    settings: dict[str, Any] = {}
     with st.expander("Scheduler settings", key="open.scheduler"):
-        budget = _count("Token budget", usual.budget, _MAX_TOKENS, "budget", name, help=texts.BUDGET_HELP)
-        chunk = choose(
-            "Chunked prefill", texts.CHUNKED, "chunk", "on" if usual.chunked else "off", help=texts.CHUNK_HELP
-        )
-        max_seqs = 1
-        if name != NO_BATCHING:
-            max_seqs = _count("Max sequences", seats, _MAX_SEQUENCES, "max-seqs", name, help=texts.MAX_SEQS_HELP)
-        block = _count("Block size (tokens)", usual.block, 65_536, "block", name)
-        blocks = _count(
-            "KV blocks", None, 10**9, "kv-blocks", name, placeholder=texts.ALL_BLOCKS, help=texts.BLOCKS_HELP
-        )
-        memory = number("Memory share (%)", 0.0, 100.0, 100.0, "memory-share", help=texts.MEMORY_HELP)
-        preempt = choose("Preemption", texts.PREEMPTION, "preempt", help=texts.PREEMPT_HELP)
-        hit = number("Prefix-cache hit rate (%)", 0.0, 100.0, 0.0, "prefix-hit", help=texts.PREFIX_HELP)
-        wait = 0
+        for field, row in counts.items():
+            settings[field] = number(low=1, usual=getattr(usual, field), of=f"{name}/{getattr(usual, field)}", **row)
+        on = "on" if usual.chunked else "off"
+        settings["chunked"] = choose("Chunked prefill", texts.CHUNKED, "chunk", on, help=texts.CHUNK_HELP) == "on"
+        settings["preempt"] = choose("Preemption", texts.PREEMPTION, "preempt", help=texts.PREEMPT_HELP)
+        settings |= {field: number(low=0.0, high=100.0, **row) / 100 for field, row in texts.PERCENTAGES.items()}
         if (scenario.attention_dp or 1) > 1:
-            wait = number(texts.BALANCE, 0, 100_000, 0, "balance-timeout", help=texts.BALANCE_HELP)
-        late = switch("Asynchronous scheduling", "async", help=texts.ASYNC_HELP)
+            settings["balance_timeout"] = number(low=0, high=100_000, usual=0, **texts.BALANCE)
+        settings["asynchronous"] = switch("Asynchronous scheduling", "async", help=texts.ASYNC_HELP)
         classes = text_input("Priorities", "priority", placeholder="none", max_chars=200, help=texts.PRIORITY_HELP)
-    return replace(
-        usual,
-        budget=budget,
-        chunked=chunk == "on",
-        kv_blocks=blocks,
-        block=block,
-        memory_share=memory / 100,
-        max_seqs=max_seqs,
-        prefix_hit=hit / 100,
-        asynchronous=late,
-        priorities=parse(classes),
-        preempt=preempt,
-        balance_timeout=wait,
-    )
+    return replace(usual, priorities=parse(classes), **settings)
 
 
 def usual_load(report: Report, has_clients: bool) -> ServingLoad:

@@ -63,41 +63,25 @@ def numbers(point: OperatingPoint, phone: bool = False) -> list[tuple[str, str, 
     """The answer in six numbers: label, value, what stands below (a phone has room for less of it), help."""
     report, inside = point.report, point.report.goodput_per_s
     user, device = fmt.si(point.tokens_per_s_per_user), fmt.si(point.tokens_per_s_per_device)
+    output = f"{user} per user" if phone else texts.OUTPUT_PER.format(device=device, user=user)
     gap, gap_name = report.itl, "Inter-token"
     if gap and gap.p50.value == 0.0:  # a pass makes several tokens
         gap, gap_name = report.tpot, "TPOT"
+    goodput = texts.NO_LIMITS if inside is None else f"{fmt.percent(inside / report.requests_per_s)} inside the limits"
+    blocks = f"{report.peak_kv_blocks:,} of {report.kv_blocks:,} blocks"
+    full = fmt.percent(report.peak_kv_blocks / report.kv_blocks)
+
+    def tail(figures: Figures | None) -> tuple[str, str]:
+        ends = (None, None) if figures is None else (figures.p50.value, figures.p99.value)
+        return fmt.seconds(ends[0]), f"p99 {fmt.seconds(ends[1])}"
+
     return [
         ("Requests", fmt.si(report.requests_per_s, "QPS"), f"{fmt.count(report.requests)} simulated", None),
-        (
-            "Output",
-            fmt.si(report.output_tokens_per_s, "tok/s"),
-            f"{user} per user" if phone else texts.OUTPUT_PER.format(device=device, user=user),
-            texts.OUTPUT_HELP,
-        ),
-        (
-            "TTFT p50",
-            fmt.seconds(report.ttft.p50.value),
-            f"p99 {fmt.seconds(report.ttft.p99.value)}",
-            texts.SECONDS_HELP,
-        ),
-        (
-            f"{gap_name} p50",
-            fmt.seconds(gap.p50.value if gap else None),
-            f"p99 {fmt.seconds(gap.p99.value if gap else None)}",
-            texts.GAP_HELP,
-        ),
-        (
-            "Goodput",
-            fmt.si(inside, "QPS"),
-            texts.NO_LIMITS if inside is None else f"{fmt.percent(inside / report.requests_per_s)} inside the limits",
-            texts.GOODPUT_HELP,
-        ),
-        (
-            "KV cache, peak",
-            fmt.percent(report.peak_kv_blocks / report.kv_blocks),
-            f"{report.peak_kv_blocks:,} of {report.kv_blocks:,} blocks",
-            texts.KV_HELP,
-        ),
+        ("Output", fmt.si(report.output_tokens_per_s, "tok/s"), output, texts.OUTPUT_HELP),
+        ("TTFT p50", *tail(report.ttft), texts.SECONDS_HELP),
+        (f"{gap_name} p50", *tail(gap), texts.GAP_HELP),
+        ("Goodput", fmt.si(inside, "QPS"), goodput, texts.GOODPUT_HELP),
+        ("KV cache, peak", full, blocks, texts.KV_HELP),
     ]
 
 
