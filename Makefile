@@ -49,7 +49,7 @@ check: lint
 	$(BIN)/python -m pytest -n auto --changed -m "not slow and not browser" tests/architecture tests/catalog tests/laws
 
 bench: $(VENV)/.bench
-	env -u OPENBLAS_CORETYPE $(BIN)/python -m tests.bench --markdown BENCHMARKS.md
+	env -u OPENBLAS_CORETYPE $(BIN)/python -m engine bench --markdown BENCHMARKS.md
 
 lock: $(VENV)/.dev # after an edit of a requirements*.txt: every file of every pin, for all platforms and Pythons
 	$(BIN)/pip install --quiet --disable-pip-version-check uv==0.13.8

@@ -277,10 +277,12 @@ def test_space_files(capsys, tmp_path, text, said):
             ["op", "gemm", "--device", "h100-sxm", "--shape", "8x8x8", "--runtime", "x"],
             "--runtime: invalid choice: 'x'",
         ),
+        (["bench", "--only", "gemm", "--markdown", "/nope/x.md"], "'/nope/x.md' can't be written"),
     ],
 )
 def test_other_verbs(capsys, monkeypatch, argv, said):
     monkeypatch.setattr("engine.lab.host.calibrate.host", lambda: pytest.fail("the host was probed"))
+    monkeypatch.setattr("engine.cli.bench.collect", lambda *_: pytest.fail("the benchmarks ran"))
     assert said in refused(capsys, *argv)
 
 

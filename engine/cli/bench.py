@@ -1,7 +1,4 @@
-"""Ratios measured side by side in one run: gathers the rows of every ``bench_*.py`` here.
-
-`python -m tests.bench [--only NAME] [--markdown FILE]`; `make bench` writes BENCHMARKS.md with it.
-"""
+"""Ratios measured side by side in one run: gathers the rows of every ``tests/bench/bench_*.py``."""
 
 import argparse
 import platform
@@ -10,9 +7,23 @@ from pathlib import Path
 from runpy import run_path
 from typing import Any
 
+from engine.cli.command import Answer
 from engine.kernels.jit import host_features, pool_size
+from engine.scenario import ScenarioError
+from engine.scenario.files import beside, writable
 
-FOLDER = Path(__file__).resolve().parent
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "bench"
+
+
+def bench(args: argparse.Namespace) -> Answer:
+    """Rows of the benchmarks, and the same as a table. Measurements."""
+    if args.markdown:
+        writable(Path(args.markdown), True)
+    rows = collect(args.only)
+    if args.markdown:
+        with beside(Path(args.markdown)) as fresh:
+            fresh.write_text(markdown(rows))
+    return rows, markdown(rows).splitlines()
 
 
 def collect(only: str | None = None) -> list[dict[str, Any]]:
@@ -23,7 +34,10 @@ def collect(only: str | None = None) -> list[dict[str, Any]]:
     files = [f for f in sorted(FOLDER.glob("bench_*.py")) if only is None or only in f.stem]
     if not files:
         names = ", ".join(f.stem.removeprefix("bench_") for f in sorted(FOLDER.glob("bench_*.py"))) or "none here"
-        raise SystemExit(f"no benchmark matches {only!r}; known: {names}")
+        raise ScenarioError(f"no benchmark matches {only!r}; known: {names}")
+    root = str(FOLDER.parents[1])
+    if root not in sys.path:
+        sys.path.insert(0, root)
     rows: list[dict[str, Any]] = []
     for file in files:
         sys.stderr.write(f"{file.stem} ...\n")
@@ -56,21 +70,3 @@ def markdown(rows: list[dict[str, Any]]) -> str:
         verdict = {True: "yes", False: "**no**", None: "-"}[row["met"]]
         lines.append(f"| {row['name']} | {value} | {row['against']} | {ratio} | {goal} | {verdict} |")
     return "\n".join(lines) + "\n"
-
-
-def main() -> None:
-    """Print the rows as a table, and write it where that is asked. Measurements."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("--only", help="benchmark files whose name holds this")
-    parser.add_argument("--markdown", metavar="FILE", type=Path, help="also write the table there")
-    args = parser.parse_args()
-    if args.markdown:
-        args.markdown.touch()  # what can't be written fails before hours of measuring
-    table = markdown(collect(args.only))
-    sys.stdout.write(table)
-    if args.markdown:
-        args.markdown.write_text(table)
-
-
-if __name__ == "__main__":
-    main()
