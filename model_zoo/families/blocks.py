@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from model_zoo.ops import KINDS, ZERO, Dim, Graph, Linear, Op, Phase, Shard, dim
+from model_zoo.ops import KINDS, ZERO, Dim, Graph, Linear, Op, Phase, dim
 from model_zoo.schema import WorkloadError
 
 ROW = dim(1, "b")
@@ -29,57 +29,36 @@ def attributes(**values: float) -> tuple[tuple[str, float], ...]:
     return tuple((name, float(value)) for name, value in values.items())
 
 
-def linear(
-    name: str,
-    rows: Dim,
-    k: float,
-    n: float,
-    *,
-    kind: str = "Gemm",
-    bias: bool = True,
-    stored: float | None = None,
-    shard: Shard = "n",
-    state_reads: Dim = ZERO,
-    **fields: Any,
-) -> Op:
-    """Rows of activations (rows x k) times a k x n matrix of weights."""
+def linear(name: str, rows: Dim, k: float, n: float, /, *, bias: bool = True, **fields: Any) -> Op:
+    """Rows of activations (rows x k) times a k x n matrix of weights.
+
+    Here and below ``fields`` of `Op` stand in place of what is worked out.
+    """
     parameters = k * n + (n if bias else 0)
-    return Op(
-        name=name,
-        kind=kind,
-        m=rows,
-        n=Dim(float(n)),
-        k=Dim(float(k)),
-        flops=rows * (2.0 * k * n),
-        stored=parameters if stored is None else stored,
-        weights=Dim(float(parameters)),
-        reads=ZERO if state_reads.coef else rows * k,
-        writes=rows * n,
-        state_reads=state_reads,
-        shard=shard,
-        **fields,
-    )
+    counts: dict[str, Any] = {
+        "kind": "Gemm",
+        "m": rows,
+        "n": Dim(float(n)),
+        "k": Dim(float(k)),
+        "flops": rows * (2.0 * k * n),
+        "stored": parameters,
+        "weights": Dim(float(parameters)),
+        "reads": ZERO if fields.get("state_reads", ZERO).coef else rows * k,
+        "writes": rows * n,
+        "shard": "n",
+    }
+    return Op(name, **counts | fields)
 
 
-def matmul(name: str, g: Dim, m: Dim, n: Dim, k: Dim, *, reads: Dim, shard: Shard = "g", **fields: Any) -> Op:
+def matmul(name: str, g: Dim, m: Dim, n: Dim, k: Dim, /, *, reads: Dim, **fields: Any) -> Op:
     """G products of (m x k) by (k x n), both sides computed: `reads` covers those that aren't kept state."""
     writes = g * m * n
-    return Op(
-        name, "MatMul", g=g, m=m, n=n, k=k, flops=writes * k * 2.0, reads=reads, writes=writes, shard=shard, **fields
-    )
+    counts: dict[str, Any] = {"flops": writes * k * 2.0, "reads": reads, "writes": writes, "shard": "g"}
+    return Op(name, "MatMul", g=g, m=m, n=n, k=k, **counts | fields)
 
 
 def elementwise(
-    name: str,
-    kind: str,
-    elements: Dim,
-    *,
-    operands: float = 1,
-    operations: float | None = None,
-    writes: Dim | None = None,
-    stored: float = 0.0,
-    shard: Shard = "elements",
-    **fields: Any,
+    name: str, kind: str, elements: Dim, *, operands: float = 1, operations: float | None = None, **fields: Any
 ) -> Op:
     """An element-wise op or a reduction over `elements` of `operands` inputs each; shard "g" deals out G parts.
 
@@ -89,40 +68,39 @@ def elementwise(
         raise WorkloadError(
             f"operator {name!r} is a {kind}, whose work an element is not one figure: `operations` is needed"
         )
-    return Op(
-        name=name,
-        kind=kind,
-        flops=elements * (OPERATIONS[kind] if operations is None else operations),
-        stored=stored,
-        weights=Dim(float(stored)),
-        reads=elements * operands,
-        writes=elements if writes is None else writes,
-        shard=shard,
-        quantisable="wide" not in KINDS[kind],
-        **fields,
-    )
+    counts: dict[str, Any] = {
+        "flops": elements * (OPERATIONS[kind] if operations is None else operations),
+        "weights": Dim(float(fields.get("stored", 0.0))),
+        "reads": elements * operands,
+        "writes": elements,
+        "shard": "elements",
+        "quantisable": "wide" not in KINDS[kind],
+    }
+    return Op(name, kind, **counts | fields)
 
 
-def move(name: str, kind: str, elements: Dim, *, writes: Dim | None = None, **fields: Any) -> Op:
+def move(name: str, kind: str, elements: Dim, **fields: Any) -> Op:
     """Data movement: elements read and written, no arithmetic; shard "g" deals out G parts."""
-    fields = {"shard": "elements", **fields}
-    return Op(name, kind, reads=elements, writes=elements if writes is None else writes, **fields)
+    counts: dict[str, Any] = {"reads": elements, "writes": elements, "shard": "elements"}
+    return Op(name, kind, **counts | fields)
+
+
+def _rows_of_table(lookups: Dim, table_rows: float, width: float) -> dict[str, Any]:
+    """What reading so many rows of a table is, each of `width` elements."""
+    return {
+        "stored": float(table_rows) * width,
+        "weights": lookups * width,
+        "reads": lookups,
+        "writes": lookups * width,
+        "gather_rows": lookups,
+        "row_elements": float(width),
+        "shard": "n",
+    }
 
 
 def gather(name: str, lookups: Dim, table_rows: float, width: float, **fields: Any) -> Op:
     """One row of `width` elements for each index."""
-    return Op(
-        name=name,
-        kind="Gather",
-        stored=float(table_rows) * width,
-        weights=lookups * width,
-        reads=lookups,
-        writes=lookups * width,
-        gather_rows=lookups,
-        row_elements=float(width),
-        shard="n",
-        **fields,
-    )
+    return Op(name, "Gather", **_rows_of_table(lookups, table_rows, width) | fields)
 
 
 def bag(name: str, bags: Dim, lookups: float, table_rows: float, width: float, **fields: Any) -> Op:
@@ -131,20 +109,9 @@ def bag(name: str, bags: Dim, lookups: float, table_rows: float, width: float, *
     Devices that share the tables get whole tables, each an equal number of the lookups.
     """
     rows = bags * lookups
-    return Op(
-        name=name,
-        kind="EmbeddingBag",
-        flops=rows * width,
-        stored=float(table_rows) * width,
-        weights=rows * width,
-        reads=rows,
-        writes=bags * width,
-        gather_rows=rows,
-        row_elements=float(width),
-        shard="elements",
-        attributes=attributes(lookups=lookups, rows=table_rows),
-        **fields,
-    )
+    counts = _rows_of_table(rows, table_rows, width)
+    counts |= {"flops": rows * width, "writes": bags * width, "shard": "elements"}
+    return Op(name, "EmbeddingBag", attributes=attributes(lookups=lookups, rows=table_rows), **counts | fields)
 
 
 class Block:
@@ -175,7 +142,7 @@ class Block:
     def _elements(self, width: Dim | float) -> Dim:
         return width if isinstance(width, Dim) else self.rows * width
 
-    def linear(self, name: str, k: float, n: float, *inputs: str, rows: Dim | None = None, **fields: Any) -> str:
+    def linear(self, name: str, k: float, n: float, /, *inputs: str, rows: Dim | None = None, **fields: Any) -> str:
         """Rows times a matrix of weights."""
         fields = {"bias": self.bias} | self._fields(inputs, fields)
         return self.append(linear(name, self.rows if rows is None else rows, k, n, **fields))

@@ -85,10 +85,9 @@ class Net(Block):
             stride_t=frames[1],
             normalised=normalised,
         )
-        fields = {"kind": "Conv", "stored": float(window * filters + filters), "attributes": marks}
-        self.linear(name, window, filters, x.name, rows=ROW * out.pixels, **fields)
-        counts = {"g": Dim(groups), "n": Dim(filters // groups), "reads": ROW * x.elements}
-        self.ops[-1] = replace(self.ops[-1], **counts)
+        counts = {"stored": float(window * filters + filters), "g": Dim(groups), "n": Dim(filters // groups)}
+        fields = {"kind": "Conv", "rows": ROW * out.pixels, "reads": ROW * x.elements, "attributes": marks}
+        self.linear(name, window, filters, x.name, **fields, **counts)
         return self.apply(act, out) if act else out
 
     def apply(self, kind: str, x: Tensor) -> Tensor:
@@ -174,8 +173,8 @@ class Net(Block):
         block = side * side * frames
         out = Tensor(name, filters, x.height * side, x.width * side, x.frames * frames)
         parameters = float(x.channels * filters * block + filters)
-        self.linear(name, x.channels, filters * block, x.name, rows=ROW * x.pixels, kind="Conv", stored=parameters)
-        self.ops[-1] = replace(self.ops[-1], weights=Dim(parameters))
+        fields = {"kind": "Conv", "stored": parameters, "weights": Dim(parameters)}
+        self.linear(name, x.channels, filters * block, x.name, rows=ROW * x.pixels, **fields)
         return out
 
     def crop(self, name: str, x: Tensor, side: int, regions: int, samples: int, boxes: str) -> Tensor:

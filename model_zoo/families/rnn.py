@@ -8,6 +8,7 @@ matrices of a step are one product each. Every stacked layer has operators of it
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from model_zoo.families.blocks import LENGTH, ROW, Block, attributes, forward, gather
 from model_zoo.families.family import Params
@@ -119,8 +120,8 @@ def _front(params: Params, width: int) -> tuple[Block, int, tuple[str, ...]]:
     block.group = "convolution"
     for index, (channels, kernel) in enumerate(params.rows("convolutions", 2), 1):
         marks = attributes(kernel=kernel, stride=1, groups=1, channels=width)
-        name = block.linear(f"conv{index}", width * kernel, channels, source, kind="Conv", attributes=marks)
-        block.ops[-1] = replace(block.ops[-1], reads=block.rows * width)
+        fields: dict[str, Any] = {"kind": "Conv", "attributes": marks, "reads": block.rows * width}
+        name = block.linear(f"conv{index}", width * kernel, channels, source, **fields)
         source, width = block.vector(f"{name}-relu", "Relu", channels, name), channels
     return block, width, (source,)
 

@@ -1,7 +1,6 @@
 """Transformer encoder, operator by operator as a framework exports it: BERT, XLM-R and the vision transformer."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -47,10 +46,8 @@ class _Layers(Block):
         if k % self.groups or n % self.groups:
             raise WorkloadError(f"parameter 'groups' is {self.groups}; it must divide {k} and {n} channels")
         shape = {"kernel": 1, "stride": 1, "groups": self.groups, "channels": k, "height": 1, "width": 1, "filters": n}
-        self.linear(name, k // self.groups, n, source, kind="Conv", attributes=attributes(**shape), **fields)
-        counts = {"g": Dim(self.groups), "n": Dim(n // self.groups), "reads": self.rows * k}
-        self.ops[-1] = replace(self.ops[-1], **counts)
-        return name
+        fields |= {"g": Dim(self.groups), "n": Dim(n // self.groups), "reads": self.rows * k}
+        return self.linear(name, k // self.groups, n, source, kind="Conv", attributes=attributes(**shape), **fields)
 
     def attention(self, heads: int, query: str, key: str, value: str, prefix: str = "", wide: int = 0) -> str:
         """Attention, its heads laid out by transposes; values are made of rows that are `wide`."""
@@ -80,8 +77,8 @@ class _Layers(Block):
     def distance(self, side: str, products: Dim, head: int, shard: dict[str, Any]) -> str:
         """Queries or keys times the embeddings of all distances of two tokens; each pair takes that of its own."""
         h, positions, distances = self.hidden, self.view.positions, self.view.seen * 2.0
-        stored = None if self.own_distances else 0.0
-        fields = {"rows": positions * 2.0, "bias": False, "stored": stored, "quantisable": self.narrow_attention}
+        fields: dict[str, Any] = {"rows": positions * 2.0, "bias": False, "quantisable": self.narrow_attention}
+        fields |= {} if self.own_distances else {"stored": 0.0}
         embedded = self.linear(f"{side}-distances", h, h, "distances", **fields)
         extents, inputs = (products, positions, distances, Dim(head)), (f"{side}-transpose", embedded)
         made = self.matmul(f"{side}-distance-scores", *extents, *inputs, reads=self.rows * h)
@@ -142,9 +139,8 @@ def _text(params: Params, block: _Layers, prefix: str = "") -> str:
     once: dict[str, Any] = {"group": "embedding", "layers": 1}
     h, context, distances = block.hidden, params.whole("context", 0), params.whole("distances", 0, 2)
     width, window = params.whole("embedding", 0, 1_048_576), params.whole("embedding_window", 1, 64)
-    names = [block.gather(f"{prefix}token-embedding", params.whole("vocab", 1, 2**31), width or h, **once)]
-    if prefix:
-        block.ops[-1] = replace(block.ops[-1], stored=0.0)
+    table = once | ({"stored": 0.0} if prefix else {})
+    names = [block.gather(f"{prefix}token-embedding", params.whole("vocab", 1, 2**31), width or h, **table)]
     if width:
         near = block.move(f"{prefix}neighbours", "Concat", width * window, *names, **once) if window > 1 else names[0]
         names = [block.linear(f"{prefix}embedding-projection", width * window, h, near, **once)]
@@ -166,8 +162,8 @@ def _patches(block: _Layers, image: int, patch: int) -> str:
     side, h = image // patch, block.hidden
     once: dict[str, Any] = {"group": "embedding", "layers": 1}
     marks = attributes(kernel=patch, stride=patch, groups=1, channels=3, height=image, width=image)
-    block.linear("patch", 3 * patch * patch, h, rows=ROW * (side * side), kind="Conv", attributes=marks, **once)
-    block.ops[-1] = replace(block.ops[-1], reads=ROW * (3 * image * image))
+    size = {"rows": ROW * (side * side), "reads": ROW * (3 * image * image)}
+    block.linear("patch", 3 * patch * patch, h, kind="Conv", attributes=marks, **size, **once)
     block.move("class-token", "Concat", h, "patch", shard="none", **once)
     parameters = float((side * side + 2) * h)
     return block.vector("add-position", "Add", h, "class-token", stored=parameters, shard="none", **once)

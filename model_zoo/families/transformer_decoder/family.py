@@ -89,9 +89,8 @@ def _with_head(shape: Shape, view: View, ops: list[Op], logits: Dim) -> tuple[Op
     """Operators and what makes logits of what they leave, each in the format that the checkpoint holds it in."""
     head = Block(shape.hidden, shape.rms, replace(view, tokens=logits), "lm-head")
     norm = head.norm("final-norm", ops[-1].name)
-    parameters = 0.0 if shape.lm_head == "tied" else None
-    bias = shape.lm_head == "own-bias"
-    scores = head.linear("lm-head", shape.hidden, shape.vocab, norm, bias=bias, stored=parameters)
+    tied: dict[str, Any] = {"stored": 0.0} if shape.lm_head == "tied" else {}
+    scores = head.linear("lm-head", shape.hidden, shape.vocab, norm, bias=shape.lm_head == "own-bias", **tied)
     head.vector("argmax", "ArgMax", shape.vocab, scores, writes=logits)
     low = QUANTISED[shape.p.word("quantised", tuple(QUANTISED))]
     pass_ops = (*ops, *head.ops)

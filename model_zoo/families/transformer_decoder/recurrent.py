@@ -5,8 +5,6 @@ product inside each chunk, which is the engine's business. A state lives in 32 b
 counted as two elements a number.
 """
 
-from dataclasses import replace
-
 from model_zoo.families.blocks import attributes
 from model_zoo.families.transformer_decoder.block import Block
 from model_zoo.families.transformer_decoder.shape import Layer, Shape
@@ -67,21 +65,17 @@ def _recurrence(shape: Shape, layer: Layer, block: Block, ready: str, *, delta: 
     heads, key, value, *_ = _sizes(shape, layer)
     products, rows, tokens = dim(heads, "b"), block.view.positions, block.rows
     size, state_bytes = heads * key * value, dim(WIDE * heads * key * value, "b")
-    shard = {"shard": "g", "g": products}
+    shard, wide = {"shard": "g", "g": products}, {"quantisable": False}
     if delta:
-        block.matmul("state-retrieve", products, rows, Dim(value), Dim(key), ready, reads=tokens * heads * key)
+        block.matmul("state-retrieve", products, rows, Dim(value), Dim(key), ready, reads=tokens * heads * key, **wide)
         block.vector("state-error", "Mul", heads * value, "state-retrieve", ready, operands=2, operations=2, **shard)
         ready = "state-error"
-    block.vector("state-decay", "Mul", tokens * size, ready, writes=ZERO, state_reads=state_bytes, **shard)
-    block.ops[-1] = replace(block.ops[-1], reads=tokens * heads, quantisable=False)
-    read = tokens * (heads * (key + value))
-    block.matmul("state-update", products, Dim(key), Dim(value), rows, ready, "state-decay", reads=read)
-    block.ops[-1] = replace(block.ops[-1], writes=ZERO, state_writes=state_bytes)
+    counts = {"reads": tokens * heads, "writes": ZERO, "state_reads": state_bytes}
+    block.vector("state-decay", "Mul", tokens * size, ready, **counts, **shard, **wide)
+    counts = {"reads": tokens * (heads * (key + value)), "writes": ZERO, "state_writes": state_bytes}
+    block.matmul("state-update", products, Dim(key), Dim(value), rows, ready, "state-decay", **counts, **wide)
     read = tokens * (heads * key)
-    block.matmul("state-read", products, rows, Dim(value), Dim(key), "state-update", reads=read)
-    for i in (-1, -2, *((-5,) if delta else ())):
-        block.ops[i] = replace(block.ops[i], quantisable=False)
-    return "state-read"
+    return block.matmul("state-read", products, rows, Dim(value), Dim(key), "state-update", reads=read, **wide)
 
 
 def _gated_norm(shape: Shape, layer: Layer, block: Block, result: str, gate: str, scales: int, kind: str) -> str:
@@ -140,16 +134,10 @@ def _mamba1(shape: Shape, layer: Layer, block: Block, source: str) -> str:
         narrow = rank + 2 * depth
         step = block.vector("x-norm", "RMSNormalization", narrow, step, stored=float(narrow), shard="none")
     step = block.linear("step", rank, width, step, bias=True)
-    block.vector("scan", "Mul", width, ready, step, stored=float(width * depth + width), **shard)
     # a state's element: decay (a product and an exponential), what enters (two products), their sum, and the result
-    block.ops[-1] = replace(
-        block.ops[-1],
-        flops=tokens * (7.0 * width * depth),
-        reads=tokens * (2 * width + 2 * depth),
-        state_reads=state_bytes,
-        state_writes=state_bytes,
-        quantisable=False,
-    )
+    counts = {"stored": float(width * depth + width), "flops": tokens * (7.0 * width * depth)}
+    counts |= {"reads": tokens * (2 * width + 2 * depth), "state_reads": state_bytes, "state_writes": state_bytes}
+    block.vector("scan", "Mul", width, ready, step, quantisable=False, **counts, **shard)
     block.vector("state-gate", "Silu", width, "in-proj", **shard)
     ready = block.vector("gate-state", "Mul", width, "scan", "state-gate", operands=2, **shard)
     return block.linear("out-proj", width, shape.hidden, ready, shard="k")

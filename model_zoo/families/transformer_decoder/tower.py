@@ -1,11 +1,9 @@
 """What stands before a decoder: an encoder of images whose result enters among the tokens, or one it attends to."""
 
-from dataclasses import replace
-
 from model_zoo.families.blocks import gather
 from model_zoo.families.transformer_decoder.block import Block, View
 from model_zoo.families.transformer_decoder.shape import Shape
-from model_zoo.ops import Dim, Op, dim
+from model_zoo.ops import ZERO, Dim, Op, dim
 from model_zoo.schema import WorkloadError
 
 
@@ -101,8 +99,8 @@ def source_encoder(shape: Shape, encoder: Encoder) -> list[Op]:
         last = begin.vector("audio-position", "Add", hidden, "audio-gelu2", stored=float(encoder.tokens * hidden))
         ops = begin.ops
     else:  # the decoder's table of words
-        table = gather("source-embedding", view.tokens, shape.vocab, hidden, group="encoder")
-        ops, last = [replace(table, stored=0.0)], "source-embedding"
+        ops = [gather("source-embedding", view.tokens, shape.vocab, hidden, group="encoder", stored=0.0)]
+        last = "source-embedding"
     block, gate = Block(hidden, shape.rms, view), shape.activation if shape.gated else ""
     _layer(block, encoder.heads, shape.head, encoder.ffn, encoder.seen, last, gate=gate, bias=shape.bias == "all")
     ops = [*ops, *block.copies("-encoder", encoder.layers)]
@@ -112,9 +110,8 @@ def source_encoder(shape: Shape, encoder: Encoder) -> list[Op]:
     width = encoder.heads * shape.head
     for layer, count in shape.layers.items():
         name = f"cross-kv{shape.tags[layer]}"
-        end.linear(name, hidden, 2 * width, last, bias=shape.bias == "all", layers=count)
-        elements = view.tokens * (2 * width)
-        end.ops[-1] = replace(end.ops[-1], writes=Dim(0.0), state_writes=elements)
+        state = {"writes": ZERO, "state_writes": view.tokens * (2 * width)}
+        end.linear(name, hidden, 2 * width, last, bias=shape.bias == "all", layers=count, **state)
     return [*ops, *end.ops]
 
 

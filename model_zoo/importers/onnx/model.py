@@ -44,8 +44,8 @@ _COMPOSITES = RECURRENT | {"Attention"}  # several ops, named after the node
 def _lookup(file: Survey, node: Any, name: str) -> list[Op]:
     """Rows of a table of the file's own."""
     width, (_, new) = float(prod(file.shape(node.input[0])[1:])), file.parameters([node.input[0]])
-    op = gather(name, file.elements(node.input[1]), 1, width, group="network", inputs=file.made_by(node.input))
-    return [replace(op, stored=new)]
+    fields = {"group": "network", "inputs": file.made_by(node.input), "stored": new}
+    return [gather(name, file.elements(node.input[1]), 1, width, **fields)]
 
 
 def _pool(file: Survey, node: Any, name: str, kind: str) -> list[Op]:
@@ -81,8 +81,8 @@ def _plain(file: Survey, node: Any, name: str, kind: str) -> list[Op]:
     elif node.op_type in _SKIPS:
         operations += 1.0
     work = file.elements(activations[0]) if kind in _REDUCTIONS and activations else out
-    op = elementwise(name, kind, work, group="network", inputs=inputs, writes=out, stored=new, operations=operations)
-    return [replace(op, reads=reads, weights=Dim(read))]
+    counts: dict[str, Any] = {"stored": new, "weights": Dim(read), "reads": reads, "writes": out}
+    return [elementwise(name, kind, work, group="network", inputs=inputs, operations=operations, **counts)]
 
 
 def _suppression(file: Survey, node: Any, name: str) -> list[Op]:

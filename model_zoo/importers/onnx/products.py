@@ -37,13 +37,13 @@ def _contraction(
         rows, width = ("n", "m") if on_left else ("m", "n")
         m, k, n = file.spread([extents[rows], extents["k"], extents[width]], label)
         if (k.b, k.s, k.c, n.b, n.s, n.c) == (0,) * 6:
-            op = linear(name, m, k.coef, n.coef, group="network", inputs=inputs, bias=False, stored=new)
-            return [replace(op, weights=Dim(read))]
+            counts = {"stored": new, "weights": Dim(read)}
+            return [linear(name, m, k.coef, n.coef, group="network", inputs=inputs, bias=False, **counts)]
     g, m, n, k = file.spread([extents[axis] for axis in "gmnk"], label)
     reads = combine([file.elements(side) for side in sides if side not in file.constant and side not in file.caches])
     state = combine([file.elements(file.caches[side]) for side in sides if side in file.caches])
-    op = matmul(name, g, m, n, k, group="network", reads=reads, state_reads=state, inputs=inputs)
-    return [replace(op, stored=new, weights=Dim(read), writes=file.elements(out))]
+    counts = {"stored": new, "weights": Dim(read), "reads": reads, "state_reads": state, "writes": file.elements(out)}
+    return [matmul(name, g, m, n, k, group="network", inputs=inputs, **counts)]
 
 
 def _matmul(file: Survey, node: Any, name: str) -> list[Op]:
@@ -149,8 +149,8 @@ def _einsum(file: Survey, node: Any, name: str) -> list[Op]:
         elements = file.elements(node.output[0])
         reads = combine([file.elements(side) for side in file.activations(node.input)])
         read, new = file.parameters(node.input)
-        op = elementwise(name, "Mul", elements, group="network", inputs=file.made_by(node.input), stored=new)
-        return [replace(op, reads=reads, weights=Dim(read))]
+        counts: dict[str, Any] = {"stored": new, "reads": reads, "weights": Dim(read)}
+        return [elementwise(name, "Mul", elements, group="network", inputs=file.made_by(node.input), **counts)]
 
     def extent(letters: set[str]) -> tuple[float, ...]:
         sizes = []
