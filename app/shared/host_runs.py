@@ -7,9 +7,10 @@ import streamlit as st
 
 from app.shared import jobs, parts
 from app.shared.jobs import Job
-from engine.lab.host.measure import MeasureError, MeasurementCancelled
+from engine.lab.host.measure.cases import MeasureError
 from engine.lab.host.measure.process import MeasuringProcess
 from engine.lab.ranges import KernelError
+from engine.lab.timing import MeasurementCancelled
 from engine.scenario import ScenarioError
 
 _APART = MeasuringProcess()  # of this server: the queue asks it for one run at a time

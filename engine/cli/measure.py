@@ -12,7 +12,7 @@ from engine.cli.command import Answer, refuse
 from engine.cost.error_bands import told
 from engine.evaluate import evaluate
 from engine.lab.host import calibrate as this_host
-from engine.lab.host import measure as runs_here
+from engine.lab.host.measure import run as runs_here
 from engine.lab.host.measure.jobs import kernel
 from engine.lab.host.measure.network import files, measure_workload
 from engine.lab.numerics import workflow

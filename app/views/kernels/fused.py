@@ -5,9 +5,9 @@ from collections.abc import Callable
 from app.shared import host_runs, parts
 from app.shared.report_tables import columns
 from app.views.kernels import charts, texts
-from engine.lab.host.measure import Bounds
 from engine.lab.host.measure.fused import BLOCKS, FusedRun
 from engine.lab.host.measure.jobs import block
+from engine.lab.host.measure.run import Bounds
 
 _BOUNDS = Bounds(bytes=2e8, seconds=0.6)  # of each block: buffers, and time spent sampling
 

@@ -13,8 +13,8 @@ from app.shared.widgets.choices import choose, choose_number, number
 from app.views.kernels import charts as kernel_charts
 from app.views.kernels import fused, texts
 from engine.kernels import jit
-from engine.lab.host.measure import KERNELS, Bounds
 from engine.lab.host.measure.jobs import KernelShown, kernel
+from engine.lab.host.measure.run import KERNELS, Bounds
 from engine.lab.probe import MeasuredRoofline
 from engine.scenario.fields import field
 

@@ -13,8 +13,9 @@ from app.shared.formats import digits3
 from app.views.kernels import charts as kernel_charts
 from app.views.kernels import fused
 from engine.kernels.jit import JIT_ENABLED
-from engine.lab.host.measure import KERNELS, Spread
 from engine.lab.host.measure.fused import BLOCKS, FusedRun, Rates
+from engine.lab.host.measure.run import KERNELS
+from engine.lab.timing import Spread
 from tests.app.pages import in_card
 from tests.app.shared.test_plain_text import raw
 from tests.app.valid import valid

@@ -6,8 +6,9 @@ import pytest
 
 from engine.kernels.jit import JIT_ENABLED
 from engine.lab.host.calibrate import device_of
-from engine.lab.host.measure import MeasureError, MeasurementCancelled
+from engine.lab.host.measure.cases import MeasureError
 from engine.lab.host.measure.fused import BLOCKS, Rates, measure_block, predicted_times, tile_rows
+from engine.lab.timing import MeasurementCancelled
 from model_zoo.families.images import Net
 from tests.laws.lab.test_calibrate import HABITS, ROOFLINE
 

@@ -7,8 +7,10 @@ import pytest
 
 from engine.cli.main import main
 from engine.lab.host.calibrate import device_of
-from engine.lab.host.measure import Bounds, MeasureError, MeasurementCancelled
+from engine.lab.host.measure.cases import MeasureError
 from engine.lab.host.measure.network import measure_workload, predict
+from engine.lab.host.measure.run import Bounds
+from engine.lab.timing import MeasurementCancelled
 from hardware_specs.catalog import default_catalog
 from model_zoo import default_zoo
 from tests.catalog.onnx_files import FLOAT, INT64, conv, model, node

@@ -5,8 +5,9 @@ its own CPU time, so that other work on the machine does not count; several thre
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from engine.kernels import jit
@@ -15,128 +16,92 @@ from engine.lab.host.measure import operators
 from engine.lab.host.measure.cases import Case, MeasureError, product, relative_error
 from engine.lab.probe import MeasuredRoofline
 from engine.lab.timing import Progress, Spread, clock_for, sample
+from entries.files import read_plain
 from model_zoo.families.blocks import bag, elementwise, linear
 from model_zoo.ops import Dim, Op, dim
 
 _MAX_EXTENT = 65536  # of any extent but a table's rows
-_PRODUCTS = ("fp32", "int8", "bf16")
+Shape = tuple[int, ...]
+Sum = Sequence[Sequence[int | str]]
+"""Products to add up, of numbers and of extents by their names."""
 
 
 @dataclass(frozen=True)
 class NamedKernel:
-    """One entry of the menu.
+    """One entry of the menu, as `kernels.yaml` has it, with what makes it.
 
     Attributes
     ----------
-    labels : what the extents of its shape are called.
-    default : a shape worth looking at.
+    extents : what those of its shape are called, with a shape worth looking at.
+    need : bytes its buffers take at most, asked before they are made. [B]
+    work : operations of one call, asked likewise. [FLOP]
     make : (shape, precision, threads) -> case.
     op : (shape) -> the op the cost model prices; None where the vocabulary has none.
-    need : (shape) -> bytes its buffers take at most, asked before they are made. [B]
-    work : (shape) -> operations of one call, asked likewise. [FLOP]
     """
 
     name: str
     title: str
-    labels: tuple[str, ...]
-    default: tuple[int, ...]
-    precisions: tuple[str, ...]
-    make: Callable[[tuple[int, ...], str, int], Case]
-    op: Callable[[tuple[int, ...]], Op] | None
-    need: Callable[[tuple[int, ...]], float]
-    work: Callable[[tuple[int, ...]], float]
+    extents: Mapping[str, int]
+    precisions: Sequence[str]
+    need: Sum
+    work: Sum
+    make: Callable[[Shape, str, int], Case]
+    op: Callable[[Shape], Op] | None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the extents of its shape are called."""
+        return tuple(self.extents)
+
+    @property
+    def default(self) -> Shape:
+        """A shape worth looking at."""
+        return tuple(self.extents.values())
+
+    def total(self, terms: Sum, shape: Shape) -> float:
+        """What `need` or `work` comes to for a shape. [B], [FLOP]"""
+        sizes: dict[int | str, int] = dict(zip(self.extents, shape, strict=True))
+        return float(sum(math.prod(int(sizes.get(factor, factor)) for factor in term) for term in terms))
 
 
-def _conv_op(s: tuple[int, ...]) -> Op:
+def _conv_op(s: Shape) -> Op:
     size, channels, filters, window = s
-    pixels = Dim(float(size * size))
+    pixels, reads = Dim(float(size * size)), Dim(float(size * size * channels))
     attributes = (("kernel", float(window)), ("groups", 1.0), ("channels", float(channels)))
-    op = linear(
-        "kernel", pixels, window**2 * channels, filters, group="kernel", kind="Conv", bias=False, attributes=attributes
-    )
-    return replace(op, reads=Dim(float(size * size * channels)))
+    fields = {"kind": "Conv", "bias": False, "reads": reads, "attributes": attributes}
+    return linear("kernel", pixels, window**2 * channels, filters, group="kernel", **fields)
 
 
-def _point_op(kind: str) -> Callable[[tuple[int, ...]], Op]:
+def _point_op(kind: str) -> Callable[[Shape], Op]:
     return lambda s: elementwise("kernel", kind, dim(math.prod(s)), group="kernel")
 
 
-def _products(s: tuple[int, ...]) -> Op:
-    return linear("kernel", dim(s[0]), s[1], s[2], group="kernel", bias=False)
+def _product(m: int, k: int, n: int, kind: str = "Gemm") -> Op:
+    return linear("kernel", dim(m), k, n, group="kernel", kind=kind, bias=False)
 
 
-_FP32 = ("fp32",)
-_LIST = (
-    NamedKernel(
-        "gemm", "Matrix product", ("M", "K", "N"), (512, 1024, 1024), _PRODUCTS,
-        lambda s, p, t: product(s[0], s[1], s[2], p, t), _products,
-        lambda s: 12.0 * (s[0] * s[1] + 2 * s[1] * s[2] + s[0] * s[2]), lambda s: 2.0 * math.prod(s),
-    ),
-    NamedKernel(
-        "gemv", "Matrix times vector", ("K", "N"), (4096, 4096), _PRODUCTS,
-        lambda s, p, t: product(1, s[0], s[1], p, t), lambda s: _products((1, *s)),
-        lambda s: 24.0 * math.prod(s), lambda s: 2.0 * math.prod(s),
-    ),
-    NamedKernel(
-        "conv", "Convolution", ("side", "channels", "filters", "window"), (56, 64, 64, 3), _FP32,
-        lambda s, p, t: operators.convolve((s[0], s[0]), s[1], s[2], s[3], 1, t),
-        _conv_op, lambda s: 8.0 * (s[0] ** 2 * (s[1] + s[2]) * 2 + s[3] ** 2 * s[1] * s[2]),
-        lambda s: 2.0 * s[0] ** 2 * s[1] * s[2] * s[3] ** 2,
-    ),
-    NamedKernel(
-        "embedding-bag", "Embedding bag", ("bags", "lookups", "rows", "width"), (256, 40, 500_000, 64),
-        ("fp32", "fp16", "int8", "int4"), lambda s, p, t: operators.lookup(s[0], s[1], s[2], s[3], p, t),
+_MADE: dict[str, tuple[Callable[[Shape, str, int], Case], Callable[[Shape], Op] | None]] = {
+    "gemm": (lambda s, p, t: product(s[0], s[1], s[2], p, t), lambda s: _product(s[0], s[1], s[2])),
+    "gemv": (lambda s, p, t: product(1, s[0], s[1], p, t), lambda s: _product(1, s[0], s[1])),
+    "conv": (lambda s, p, t: operators.convolve((s[0], s[0]), s[1], s[2], s[3], 1, t), _conv_op),
+    "embedding-bag": (
+        lambda s, p, t: operators.lookup(s[0], s[1], s[2], s[3], p, t),
         lambda s: bag("kernel", dim(s[0]), s[1], s[2], s[3], group="kernel"),
-        lambda s: 4.0 * s[2] * (s[3] + 8) + 80.0 * s[0] * s[1] + 16.0 * s[0] * s[1] * s[3],
-        lambda s: float(s[0] * s[1] * s[3]),
     ),
-    NamedKernel(
-        "attention", "Attention on a cache", ("tokens", "length", "heads", "depth"), (1, 1024, 16, 64), _FP32,
-        lambda s, p, t: operators.attend(*s, t), None,
-        lambda s: 32.0 * s[2] * s[3] * (s[0] + 2 * s[1]) + 24.0 * s[0] * s[1] * s[2],
-        lambda s: 4.0 * math.prod(s),
-    ),
-    NamedKernel(
-        "lstm", "LSTM step", ("batch", "inputs", "hidden"), (1, 1024, 1024), _FP32,
-        lambda s, p, t: operators.recurrent("lstm", *s, t), None, lambda s: 64.0 * s[2] * (s[1] + s[2]),
-        lambda s: 8.0 * s[0] * s[2] * (s[1] + s[2]),
-    ),
-    NamedKernel(
-        "gru", "GRU step", ("batch", "inputs", "hidden"), (1, 1024, 1024), _FP32,
-        lambda s, p, t: operators.recurrent("gru", *s, t), None, lambda s: 64.0 * s[2] * (s[1] + s[2]),
-        lambda s: 6.0 * s[0] * s[2] * (s[1] + s[2]),
-    ),
-    NamedKernel(
-        "binary-fc", "Binary product", ("M", "K", "N"), (16, 4096, 4096), ("binary",),
-        lambda s, p, t: operators.binary(*s, t),
-        lambda s: linear("kernel", dim(s[0]), s[1], s[2], group="kernel", kind="BinaryGemm", bias=False),
-        lambda s: 10.0 * s[1] * s[2] + 8.0 * s[0] * (s[1] + s[2]), lambda s: 2.0 * math.prod(s),
-    ),
-    NamedKernel(
-        "softmax", "Softmax", ("rows", "columns"), (512, 1024), _FP32, lambda s, p, t: operators.soft(*s, t),
-        _point_op("Softmax"), lambda s: 24.0 * math.prod(s), lambda s: 5.0 * math.prod(s),
-    ),
-    NamedKernel(
-        "layer-norm", "Layer normalisation", ("rows", "columns"), (512, 1024), _FP32,
-        lambda s, p, t: operators.normalise(*s, t), _point_op("LayerNormalization"),
-        lambda s: 24.0 * math.prod(s), lambda s: 7.0 * math.prod(s),
-    ),
-    NamedKernel(
-        "gelu", "GELU", ("rows", "columns"), (512, 4096), _FP32,
-        lambda s, p, t: operators.pointwise("gelu_tanh", math.prod(s), t), _point_op("Gelu"),
-        lambda s: 24.0 * math.prod(s), lambda s: 9.0 * math.prod(s),
-    ),
-    NamedKernel(
-        "quantise", "Quantise to 8 bits", ("rows", "columns"), (512, 4096), ("int8",),
-        lambda s, p, t: operators.quantiser(*s, t), None, lambda s: 24.0 * math.prod(s), lambda s: float(math.prod(s)),
-    ),
-    NamedKernel(
-        "hash", "Feature hashing", ("samples", "fields"), (4096, 26), _FP32,
-        lambda s, p, t: operators.hash_fields(*s, t), None, lambda s: 64.0 * math.prod(s),
-        lambda s: float(math.prod(s)),
-    ),
-)  # fmt: skip
-KERNELS: dict[str, NamedKernel] = {entry.name: entry for entry in _LIST}
+    "attention": (lambda s, p, t: operators.attend(*s, t), None),
+    "lstm": (lambda s, p, t: operators.recurrent("lstm", *s, t), None),
+    "gru": (lambda s, p, t: operators.recurrent("gru", *s, t), None),
+    "binary-fc": (lambda s, p, t: operators.binary(*s, t), lambda s: _product(*s, kind="BinaryGemm")),
+    "softmax": (lambda s, p, t: operators.soft(*s, t), _point_op("Softmax")),
+    "layer-norm": (lambda s, p, t: operators.normalise(*s, t), _point_op("LayerNormalization")),
+    "gelu": (lambda s, p, t: operators.pointwise("gelu_tanh", math.prod(s), t), _point_op("Gelu")),
+    "quantise": (lambda s, p, t: operators.quantiser(*s, t), None),
+    "hash": (lambda s, p, t: operators.hash_fields(*s, t), None),
+}
+KERNELS: dict[str, NamedKernel] = {
+    name: NamedKernel(name, **entry, make=_MADE[name][0], op=_MADE[name][1])
+    for name, entry in read_plain(Path(__file__).with_name("kernels.yaml")).items()
+}
 
 
 def kernel_named(name: str) -> NamedKernel:
@@ -273,8 +238,8 @@ def kernel_for(name: str, shape: tuple[int, ...], precision: str, threads: int, 
         raise MeasureError(f"precision is {precision[:20]!r}; allowed for {name}: {', '.join(entry.precisions)}")
     allowed_threads(threads)
     for label, value, cap, unit in (
-        ("buffers", entry.need(shape), bounds.bytes, "GB"),
-        ("work", entry.work(shape), bounds.flops, "GFLOP"),
+        ("buffers", entry.total(entry.need, shape), bounds.bytes, "GB"),
+        ("work", entry.total(entry.work, shape), bounds.flops, "GFLOP"),
     ):
         if value > cap:
             need, limit = f"{value / 1e9:,.3g} {unit}", f"{cap / 1e9:,.3g} {unit}"

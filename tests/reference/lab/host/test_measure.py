@@ -9,17 +9,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from engine.lab.host.measure import (
-    KERNELS,
-    Bounds,
-    MeasureError,
-    MeasurementCancelled,
-    measure_kernel,
-    shape_of,
-)
-from engine.lab.host.measure.cases import relative_error
+from engine.lab.host.measure.cases import MeasureError, relative_error
 from engine.lab.host.measure.process import MeasuringProcess
-from engine.lab.timing import Spread, sample
+from engine.lab.host.measure.run import KERNELS, Bounds, measure_kernel, shape_of
+from engine.lab.timing import MeasurementCancelled, Spread, sample
 
 pytestmark = pytest.mark.timeout(300)  # the first call of a kernel compiles it
 SMALL = {
