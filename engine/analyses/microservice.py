@@ -15,6 +15,7 @@ from engine.traffic.closed_forms import Law, mdc
 from engine.traffic.scenario_load import service_table
 
 MAX_DEVICES = 100_000  # devices of a pool: as many as the datacenter's network reaches
+_POINTS = 24  # clients that waits are found of
 _FULL = 0.999  # of a pool's rate: at all of it the queue never ends
 
 
@@ -97,12 +98,12 @@ def _pool(scenario: Scenario, devices: int) -> _Pool:
     return _Pool(devices, size, devices // size * table.servers, max(hold, wire, shared_s), latency, limit)
 
 
-def waits(scenario: Scenario, devices: int, client: Client, points: int = 24) -> tuple[tuple[int, float], ...]:
+def waits(scenario: Scenario, devices: int, client: Client) -> tuple[tuple[int, float], ...]:
     """(clients, 95th percentile from request to answer) up to the most that the pool carries. [-], [s]"""
     pool = _pool(scenario, devices)
     drives = client.cores / client.query_s
     highest = int(_FULL * pool.instances / pool.hold_s / drives)
-    counts = sorted({max(1, round(highest * i / points)) for i in range(1, points + 1)}) if highest else []
+    counts = sorted({max(1, round(highest * i / _POINTS)) for i in range(1, _POINTS + 1)}) if highest else []
     return tuple((count, latency) for count in counts if (latency := pool.p95(count * drives)) is not None)
 
 

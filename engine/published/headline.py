@@ -1,9 +1,10 @@
 """The project's evidence in a sentence and a table: independent timing predictions, and what else is compared."""
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from entries.files import read_plain
 
@@ -14,8 +15,7 @@ NAMES = TEXTS["kinds"]
 
 def percentile(values: Sequence[float], share: float) -> float:
     """The least value that a share of all does not exceed."""
-    order = sorted(values)
-    return order[min(len(order) - 1, math.ceil(share * len(order)) - 1)]
+    return float(np.quantile(values, share, method="inverted_cdf"))
 
 
 def independent(row: dict[str, Any]) -> bool:
