@@ -62,16 +62,16 @@ class PricedCut:
     @cached_property
     def stage_s(self) -> tuple[float, ...]:
         """Time of each executor's part; 0 where it has none. [s]"""
-        return self._of_parts(self.figures.stage_s)
+        return self._of_parts("stage_s")
 
     @cached_property
     def stage_j(self) -> tuple[float, ...]:
         """What each executor draws for its part beside what it draws anyway; 0 where it has none. [J]"""
-        return self._of_parts(self.figures.stage_j)
+        return self._of_parts("stage_j")
 
-    def _of_parts(self, numbers: Sequence[float]) -> tuple[float, ...]:
+    def _of_parts(self, name: str) -> tuple[float, ...]:
         """Numbers of the plan's stages by executor; 0 where it has none."""
-        by_name = dict(zip((stage.name for stage in self.plan.stages), numbers, strict=True))
+        by_name = dict(zip((stage.name for stage in self.plan.stages), self.figures.part(name), strict=True))
         return tuple(by_name.get(f"part {at + 1}", 0.0) for at in range(len(self.cuts) + 1))
 
     @property
@@ -129,7 +129,8 @@ def _point(cut: PricedCut) -> SplitPoint:
     first_s, second_s, third_s = (*cut.stage_s, 0.0)[:3]
     names = ("cut after", "input to the next")
     between = [number for number, hop in enumerate(plan.hops) if hop.name.startswith(names)]
-    hops, link_s = [plan.hops[number] for number in between], sum(figures.hop_s[number] for number in between)
+    hop_s = figures.part("hop_s")
+    hops, link_s = [plan.hops[number] for number in between], sum(hop_s[number] for number in between)
     start = sum(hop.messages * hop.wire.link.per_transfer.si for hop in hops if hop.wire.link.per_transfer)
     flight = sum(hop.messages * hop.wire.hops * hop.wire.link.latency.si for hop in hops)
     handovers = [0.0, 0.0, 0.0]  # by each executor
@@ -151,7 +152,7 @@ def _point(cut: PricedCut) -> SplitPoint:
         handover_s=sum(handovers),
         second_s=second_s - handovers[1],
         third_s=third_s - handovers[2],
-        outside_s=sum(figures.hop_s) - link_s,
+        outside_s=sum(hop_s) - link_s,
         crossing_bytes=sum(hop.bytes_per_message for hop in hops),
         energy_j=None if energy is None else energy * figures.units,
         error_band=cut.error_band,

@@ -101,7 +101,7 @@ def _loads(network: CameraNetwork, parts: CutParts) -> tuple[Times, Times]:
 def _placement(network: CameraNetwork, places: Sequence[int], cut: PricedCut) -> Placement:
     """A way to cut with everything it asks."""
     ops, tiers, camera, cuts = network.bound.graph.phases[0].ops, network.tiers, network.camera, cut.cuts
-    wires, hops = split_wires(network.bound), list(zip(cut.plan.hops, cut.figures.hop_s, strict=True))
+    wires, hops = split_wires(network.bound), list(zip(cut.plan.hops, cut.figures.part("hop_s"), strict=True))
     answer = sum(s for hop, s in hops if hop.way == "out")
     sizes = tuple(sum(hop.bytes_per_message for hop, _ in hops if hop.wire == w and hop.way != "out") for w in wires)
     rate, limits = network.pass_rate * camera.frames_per_s, []
@@ -164,7 +164,7 @@ def idle_notes(network: CameraNetwork) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, notes)))
 
 
-def p99_s(network: CameraNetwork, place: Placement, requests: int | None = None, seed: int = 0) -> Estimate | None:
+def p99_s(network: CameraNetwork, place: Placement, requests: int | None = None) -> Estimate | None:
     """99th percentile of the time of a passed frame with all cameras at work, frames batched where a tier says. [s]
 
     Frames of many cameras come independently (Poisson). Tiers and links are stations of one queue each; a machine of
@@ -203,5 +203,5 @@ def p99_s(network: CameraNetwork, place: Placement, requests: int | None = None,
     queue = TandemQueue(tuple(row), way + place.answer_s, judged=sizes[-1])
     arrivals = Poisson(camera.cameras * camera.frames_per_s * (1.0 if shared else network.pass_rate))
     frames = Mixed(sizes, (1.0 - network.pass_rate, network.pass_rate)) if drops else Fixed(1)
-    report = simulate(queue, arrivals, sizes=frames, requests=requests, seed=seed)
+    report = simulate(queue, arrivals, sizes=frames, requests=requests)
     return report.latency.p99 if report.latency is not None else None

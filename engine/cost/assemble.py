@@ -102,35 +102,16 @@ class Figures:
         """Requests per second, all replicas and streams together. [1/s]"""
         return self.layout.replicas * self.global_of(number.STREAMS) / self.interval_s
 
-    @property
-    def stage_s(self) -> list[float]:
-        """Time of each stage within a request. [s]"""
-        where = self.layout.where
-        return self.rows[where.stage_s : where.stage_j, 0].tolist()
+    def part(self, name: str) -> list[float]:
+        """Numbers of all stages, hops or wires, by where they begin in `Places`, in their order.
 
-    @property
-    def stage_j(self) -> list[float]:
-        """What the devices of each stage draw within a request beside what they draw anyway. [J]"""
+        Of each stage ``stage_s``, its time within a request [s], ``stage_j``, what its devices draw within one beside
+        what they draw anyway [J], and ``charge``, the share of its time that a request is charged [-]; ``hop_s``, what
+        each hop adds to a request, and ``wire_s``, for which a request occupies each wire of `Layout.wire_of` [s].
+        """
         where = self.layout.where
-        return self.rows[where.stage_j : where.charge, 0].tolist()
-
-    @property
-    def charges(self) -> list[float]:
-        """Share of each stage's time that a request is charged: less where another stage goes on beside it. [-]"""
-        where = self.layout.where
-        return self.rows[where.charge : where.hop_s, 0].tolist()
-
-    @property
-    def hop_s(self) -> list[float]:
-        """Time each hop adds to a request. [s]"""
-        where = self.layout.where
-        return self.rows[where.hop_s : where.wire_s, 0].tolist()
-
-    @property
-    def wire_s(self) -> list[float]:
-        """Time for which a request occupies each wire, by `Layout.wire_of`. [s]"""
-        where = self.layout.where
-        return self.rows[where.wire_s : where.metrics, 0].tolist()
+        begin = where._fields.index(name)
+        return self.rows[where[begin] : where[begin + 1], 0].tolist()
 
     @property
     def other_s(self) -> list[float]:
@@ -315,14 +296,14 @@ def assemble(bound: Bound, plan: Plan) -> Schedule:
     figures = Figures(*rows_of(design, 1, pairs, [run for stage in costs for run in stage.runs]))
     index = iter(range(figures.layout.runs))
     slower = [tuple(_at_clock(run, *figures.at_clock(next(index))) for run in stage.runs) for stage in costs]
-    details = zip(costs, slower, fits, figures.stage_s, figures.charges, strict=True)
+    details = zip(costs, slower, fits, figures.part("stage_s"), figures.part("charge"), strict=True)
     return Schedule(
         figures.layout,
         figures.rows,
         bound,
         plan,
         tuple(replace(stage, runs=runs, fits=f, time_s=t, charge=share) for stage, runs, f, t, share in details),
-        tuple(zip(plan.hops, figures.hop_s, strict=True)),
+        tuple(zip(plan.hops, figures.part("hop_s"), strict=True)),
         design.account,
     )
 

@@ -57,7 +57,7 @@ def _require(scenario: Scenario, name: str) -> None:
 
 def wires(plan: Plan, times: Schedule) -> list[tuple[str, str, float, float]]:
     """Wires of a plan as (link, way, time a request holds it, time it adds to the latency). [s]"""
-    occupied, result = times.wire_s, dict[int, tuple[str, str, float, float]]()
+    occupied, result = times.part("wire_s"), dict[int, tuple[str, str, float, float]]()
     for at, (hop, seconds) in zip(times.layout.wire_of, times.hops, strict=True):
         link, way, hold, adds = result.get(at, (hop.wire.link.name, hop.way, occupied[at], 0.0))
         result[at] = (link, way, hold, adds + seconds)

@@ -203,7 +203,7 @@ def test_more_of_what_helps_is_never_slower_and_more_imbalance_never_faster() ->
 
 def test_stages_overlap_and_an_uneven_rank_is_waited_for() -> None:
     piped = priced(DENSE.with_(pipeline_parallel=4))[2]
-    assert piped.interval_s >= max(piped.stage_s) > piped.latency_s / 5
+    assert piped.interval_s >= max(piped.part("stage_s")) > piped.latency_s / 5
     full, one_more, spread = (priced(DENSE.with_(attention_dp=8, batch=n))[2].priced[0].time_s for n in (64, 65, 72))
     assert full < one_more == spread, "the fullest rank sets the pace"
 

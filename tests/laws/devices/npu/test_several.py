@@ -84,7 +84,7 @@ def test_a_layer_starts_when_the_first_step_of_the_layer_before_is_out(system, w
     bound = bind(base)
     for plan in open_plan(bound).options:
         times = assemble(bound, plan)
-        each = np.array(times.stage_s)
+        each = np.array(times.part("stage_s"))
         expected = each.max() + (each.sum() - each.max()) / steps + sum(seconds for _, seconds in times.hops)
         assert times.latency_s == pytest.approx(expected, rel=1e-9)
     report = evaluate(base)
@@ -117,7 +117,7 @@ def test_the_state_goes_on_as_soon_as_the_inputs_first_step_is_there(steps):
     base = default_scenario("npu-rtl", "deepbench-gru-2816", devices=2, scheme="pinned", inputs=steps)
     apart = next(p for p in open_plan(bind(base)).options if len(p.stages) == 2)
     times = assemble(bind(base), apart)
-    ahead, behind = times.stage_s
+    ahead, behind = times.part("stage_s")
     expected = max(ahead, behind) + min(ahead, behind) / steps + sum(seconds for _, seconds in times.hops)
     assert times.latency_s == pytest.approx(expected, rel=1e-9)
     if steps > 1:
