@@ -50,13 +50,10 @@ def claims() -> tuple[dict[str, Any], ...]:
 def predictions() -> dict[str, Prediction]:
     """Predictions of all documents, by claim id; a claim without one has a `reason`."""
     values: dict[str, Callable[..., Any]] = {}
-    scenarios: dict[str, Callable[..., Any]] = {}
     for name in MODULES:
-        module = import_module(f"engine.published.{name}")
-        values |= module.VALUES
-        scenarios |= getattr(module, "SCENARIOS", {})
+        values |= import_module(f"engine.published.{name}").VALUES
     return {
-        claim["id"]: prediction_of(claim["prediction"], values.get(claim["id"]), scenarios.get(claim["id"]))
+        claim["id"]: prediction_of(claim["prediction"], values.get(claim["id"]))
         for claim in claims()
         if "prediction" in claim
     }

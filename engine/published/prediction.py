@@ -60,11 +60,9 @@ class Prediction:
     naive: tuple[str, Any] | None = None
 
 
-def prediction_of(
-    entry: Mapping[str, Any], value: Callable[..., Any] | None, scenario: Callable[[], Scenario] | None
-) -> Prediction:
-    """The prediction that an entry describes, its value and its scenario computed where a function is given."""
-    maker = scenario or (partial(default_scenario, **entry["scenario"]) if "scenario" in entry else None)
+def prediction_of(entry: Mapping[str, Any], value: Callable[..., Any] | None) -> Prediction:
+    """The prediction that an entry describes, its value computed where a function is given."""
+    maker = partial(default_scenario, **entry["scenario"]) if "scenario" in entry else None
     of = entry.get("of", ())
     if value is None:
         of = list(dict.fromkeys(_claims(entry)))

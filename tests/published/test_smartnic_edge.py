@@ -29,6 +29,13 @@ def test_split_overhead_peaks_after_the_layer_with_the_largest_output(system):
     assert ranked == sorted(ranked)
 
 
+@pytest.mark.parametrize(("id", "system"), [("5G-021", QPI), ("5G-023", TCP)])
+def test_a_claim_of_the_largest_overhead_opens_the_cut_that_has_it(id, system):
+    percents, scenario = [percent for _, percent in overheads(system).values()], predictions()[id].scenario()
+    assert scenario.system == system
+    assert percents[scenario.split - 1] == max(percents)
+
+
 def test_tcp_costs_more_than_qpi_at_every_split():
     qpi, tcp = overheads(QPI), overheads(TCP)
     assert all(tcp[name][1] > qpi[name][1] for name in qpi)
