@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from engine.cost.report import Report
+from engine.cost.rows import totals
 from engine.devices import family, instructions_of
 from engine.devices.common.contract import Unsupported
 from engine.devices.common.fabric import LABELS, Demand, shortage
@@ -131,21 +132,14 @@ def units(report: Report) -> tuple[Unit, ...]:
     """How long each unit of the timeline is busy; a dependence is no unit. [s]"""
     bars = report.timeline
     end = max((bar.start_s + bar.duration_s for bar in bars), default=0.0)
-    busy: dict[str, float] = {}
-    for bar in bars:
-        if bar.unit != "dependence":
-            busy[bar.unit] = busy.get(bar.unit, 0.0) + bar.duration_s
+    busy = totals((bar.unit, bar.duration_s) for bar in bars if bar.unit != "dependence")
     return tuple(Unit(name, time, end - time) for name, time in busy.items())
 
 
 def parts(report: Report) -> tuple[LatencyPart, ...]:
     """Where a request's latency goes by group of operators, largest first; it adds up to all of it. [s]"""
-    times: dict[str, float] = {}
-    for op in report.ops:
-        times[op.group] = times.get(op.group, 0.0) + op.time_s
-    for row in report.other:
-        name = "synchronisation" if row.name.startswith("ring sync") else row.name
-        times[name] = times.get(name, 0.0) + row.time_s
+    other = (("synchronisation" if row.name.startswith("ring sync") else row.name, row.time_s) for row in report.other)
+    times = totals([*((op.group, op.time_s) for op in report.ops), *other])
     order = sorted(times.items(), key=lambda item: -item[1])
     return tuple(LatencyPart(name, time, time / report.latency_s) for name, time in order)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from engine.cost.assemble import Schedule
 from engine.cost.best_plan import enough_devices
 from engine.cost.continuous import Continuous
-from engine.cost.rows import RESOURCE_NAMES, MemoryRow
+from engine.cost.rows import RESOURCE_NAMES, MemoryRow, totals
 from engine.resolve.bound import Bound
 from engine.scenario.overrides import without_figure
 from engine.scenario.sentences import amount, bytes_, level_name, percent
@@ -45,14 +45,13 @@ def limit_of(times: Schedule) -> tuple[str, float | None]:
 
     That is what shortens it the most where it is improved, else the resource with most of the time. [-]
     """
-    savings: dict[str, float] = {}
-    for stage in times.priced:
-        if (helps := stage.family.helps) is None:
-            continue
-        for run in stage.runs:
-            seconds = run.cost.total_s * run.passes * stage.charge
-            for name, share in helps(run.job):
-                savings[name] = savings.get(name, 0.0) + share * seconds
+    savings = totals(
+        (name, share * (run.cost.total_s * run.passes * stage.charge))
+        for stage in times.priced
+        if (helps := stage.family.helps) is not None
+        for run in stage.runs
+        for name, share in helps(run.job)
+    )
     best = max(savings, key=lambda name: savings[name], default="")
     if best and savings[best] > 0:
         return best, savings[best] / times.latency_s

@@ -1,8 +1,9 @@
 """Rows of a report: operators, memories, links and time that belongs to none, of a priced plan. Estimates, SI."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from engine.devices.common.contract import RESOURCES, Fit, Span
 from engine.plan.schemes import Stage
 from hardware_specs.schema import Link
 
+Key = TypeVar("Key", bound=Hashable)
 _MEMORIES = {"offchip": "off-chip memory", "onchip": "on-chip memory"}
 RESOURCE_NAMES: dict[str, str] = {name: _MEMORIES.get(name, name) for name in RESOURCES}
 
@@ -102,6 +104,14 @@ class Roofline:
     levels: tuple[tuple[str, str, float], ...]  # name, role, B/s
 
 
+def totals(parts: Iterable[tuple[Key, float]]) -> dict[Key, float]:
+    """Numbers added up by their keys, in the order in which those first come. In the numbers' own unit, as [s]."""
+    result: dict[Key, float] = {}
+    for key, number in parts:
+        result[key] = result.get(key, 0.0) + number
+    return result
+
+
 def ops_of(times: Schedule) -> tuple[OpRow, ...]:
     """A row of each operator on each of its devices. [s], [B]"""
     rows, latency = [], times.latency_s
@@ -142,12 +152,12 @@ def ops_of(times: Schedule) -> tuple[OpRow, ...]:
 
 def energy_of(times: Schedule) -> dict[str, float]:
     """Energy of a batch by part, on all devices that share a stage, where their families count it. [J]"""
-    result: dict[str, float] = defaultdict(float)
-    for stage_cost in times.priced:
-        for run in stage_cost.runs:
-            for part, energy in run.cost.joules.items():
-                result[part] += energy * run.passes * stage_cost.stage.devices
-    return dict(result)
+    return totals(
+        (part, energy * run.passes * stage_cost.stage.devices)
+        for stage_cost in times.priced
+        for run in stage_cost.runs
+        for part, energy in run.cost.joules.items()
+    )
 
 
 def power_parts(times: Schedule) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from engine.cost.assemble import PhaseRun, Schedule
-from engine.cost.rows import RESOURCE_NAMES
+from engine.cost.rows import RESOURCE_NAMES, totals
 from engine.devices.common.contract import RESOURCES, Span
 from model_zoo.ops import LOOKUPS
 
@@ -52,9 +52,7 @@ def _together(bars: list[_Bar], times: float, name: str = "") -> Iterator[_Bar]:
     if not name:
         yield from ((n, r, s * times) for n, r, s in bars)
         return
-    total_s: dict[str, float] = {}
-    for _, resource, seconds in bars:
-        total_s[resource] = total_s.get(resource, 0.0) + seconds * times
+    total_s = totals((resource, seconds * times) for _, resource, seconds in bars)
     yield from ((name, resource, seconds) for resource, seconds in total_s.items())
 
 

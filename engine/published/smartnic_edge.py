@@ -10,6 +10,7 @@ from engine.analyses.depth_first import compare
 from engine.analyses.edge import forwarding
 from engine.cost.assemble import assemble
 from engine.cost.best_plan import make_plan
+from engine.cost.rows import totals
 from engine.devices.cpu import family as cpu
 from engine.evaluate import evaluate
 from engine.resolve.bind import bind
@@ -39,11 +40,7 @@ def _alexnet() -> dict[str, Op]:
 
 def _layers() -> dict[str, float]:
     """Time of each AlexNet layer on one core, activation included. [s]"""
-    layers: dict[str, float] = {}
-    for row in evaluate(ALEXNET).ops:
-        layer = row.name.removesuffix("-relu")
-        layers[layer] = layers.get(layer, 0.0) + row.time_s
-    return layers
+    return totals((row.name.removesuffix("-relu"), row.time_s) for row in evaluate(ALEXNET).ops)
 
 
 def _order() -> bool:
@@ -91,12 +88,6 @@ def _most_crossing(below: float = float("inf")) -> float:
 
 def _largest_overhead(system: str) -> float:
     return max(percent for _, percent in overheads(system).values())
-
-
-def _worst_split(system: str) -> Scenario:
-    """The split whose overhead is largest."""
-    percents = [percent for _, percent in overheads(system).values()]
-    return _split(system, percents.index(max(percents)) + 1)
 
 
 # --- binary layers ---------------------------------------------------------------------------------------------------
@@ -158,10 +149,3 @@ VALUES: Mapping[str, Callable[..., Any]] = {
     "5G-070": _sol_on_gpu,
     "5G-071": _sol_on_arm,
 }
-
-SCENARIOS: Mapping[str, Callable[[], Scenario]] = {
-    "5G-021": lambda: _worst_split(QPI),
-    "5G-022": lambda: _worst_split(QPI),
-    "5G-023": lambda: _worst_split(TCP),
-}
-"""Scenarios that follow from what is predicted: the cuts whose overhead is largest."""

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from engine.cost.report import Report
+from engine.cost.rows import totals
 from engine.evaluate import evaluate
 from engine.resolve.bind import bind
 from engine.scenario import Scenario
@@ -70,11 +71,8 @@ class KindColumn:
 
 def kinds_of(report: Report) -> dict[str, float]:
     """Seconds of a request by kind of operator, the slowest first, and by resource of what belongs to none. [s]"""
-    result: dict[str, float] = defaultdict(float)
-    for op in report.ops:
-        result[op.kind] += op.time_s
-    for row in report.other:
-        result[row.resource] += row.time_s
+    other = ((row.resource, row.time_s) for row in report.other)
+    result = totals([*((op.kind, op.time_s) for op in report.ops), *other])
     return dict(sorted(((k, v) for k, v in result.items() if v > 0), key=lambda pair: -pair[1]))
 
 
