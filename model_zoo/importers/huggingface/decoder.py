@@ -33,6 +33,11 @@ class _Reader:
         self.set(name, value)
         return value
 
+    def take_all(self, group: str) -> None:
+        """Parameters of one kind of layer, each the whole number under one of its keys."""
+        for name, (keys, limits) in NAMES["taken"][group].items():
+            self.take(name, *keys, **limits)
+
     def value(self, name: str) -> Any:
         """A parameter's value so far; empty text where it has none."""
         return self.fields.get(name, ("", ""))[0]
@@ -163,16 +168,10 @@ def _kv_heads(reader: _Reader, heads: int) -> int:
 
 
 def _latent(reader: _Reader) -> None:
-    reader.take("kv_rank", "kv_lora_rank")
-    reader.take("q_rank", "q_lora_rank", default=0)
-    reader.take("head_dim", "qk_nope_head_dim")
-    reader.take("rope_dim", "qk_rope_head_dim", default=0, low=0)
-    reader.take("v_dim", "v_head_dim")
+    reader.take_all("latent")
     reader.keys.raw("num_key_value_heads")
     if reader.keys.whole("index_topk", default=0, low=1, high=2**31):
-        reader.take("index_top_k", "index_topk", high=2**31)
-        reader.take("index_heads", "index_n_heads")
-        reader.take("index_dim", "index_head_dim")
+        reader.take_all("index")
 
 
 def _biases(reader: _Reader) -> None:
@@ -334,11 +333,7 @@ def _delta(reader: _Reader) -> None:
         for name, value in sizes.items():
             reader.set(name, value, "linear_attn_config")
         return
-    reader.take("linear_heads", "linear_num_key_heads")
-    reader.take("linear_value_heads", "linear_num_value_heads")
-    reader.take("linear_dim", "linear_key_head_dim")
-    reader.take("linear_value_dim", "linear_value_head_dim")
-    reader.take("conv_kernel", "linear_conv_kernel_dim", default=4, high=1024)
+    reader.take_all("delta")
 
 
 def _guessing(reader: _Reader, outside: Keys) -> list[str]:

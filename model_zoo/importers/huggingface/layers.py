@@ -37,12 +37,9 @@ def mixers_of(keys: Keys, layers: int, kind: str, default: str) -> tuple[str, st
 def _by_list(keys: Keys, layers: int, kind: str, state: str) -> tuple[str, str] | None:
     """Letters where a list has an entry for each layer."""
     names = NAMES["mixers"] | {"mamba": state, "linear_attention": "l" if kind.startswith("minimax") else "d"}
-    if entries := keys.entries("layer_types", "layers_block_type", "attention_types"):
-        return _by_name(keys, entries, layers, names), keys.last
-    if entries := keys.entries("attn_type_list"):  # MiniMax: 0 is linear attention
-        return _by_name(keys, entries, layers, {"0": "l", "1": "f"}), keys.last
-    if entries := keys.entries("hybrid_layer_pattern"):  # MiMo: 1 has a window
-        return _by_name(keys, entries, layers, {"0": "f", "1": "w"}), keys.last
+    for key, codes in NAMES["lists"].items():
+        if entries := keys.entries(key):
+            return _by_name(keys, entries, layers, codes or names), keys.last
     if entries := keys.entries("attn_layer_indices"):
         return "".join("f" if i in entries else state for i in range(layers)), keys.last
     if (linear := keys.under("linear_attn_config")) is not None:

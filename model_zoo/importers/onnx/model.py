@@ -26,18 +26,13 @@ from model_zoo.ops import ONE, Dim, Graph, Linear, Op, Phase, Sum, dim
 from model_zoo.schema import WorkloadError
 
 _INDICES = frozenset({6, 7, 12, 13})  # ONNX's numbers for INT32, INT64, UINT32 and UINT64
-_VIEWS = frozenset({"Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+_VIEWS, _MOVES, _GROWS, _POOLS, _REDUCTIONS, _SKIPS = (
+    frozenset(OPERATORS[name]) for name in ("views", "moves", "grows", "pools", "reductions", "skips")
+)
 _KINDS = {name: kind for kind, names in OPERATORS["alike"].items() for name in names}
 _WHY = OPERATORS["refused"]
 _LAYOUT = _VIEWS | {"Transpose", "Expand", "Cast"}  # a cache is read as it lies, whatever form a product wants
 _APPENDS, _LAYS = "appends", "lays out"
-_MOVES = frozenset(
-    {"Transpose", "Concat", "Split", "Tile", "Resize", "Pad", "Cast", "QuantizeLinear", "DequantizeLinear"}
-)
-_GROWS = frozenset({"Tile", "Resize", "Pad"})  # what they read is not what they write
-_POOLS = frozenset({"MaxPool", "AveragePool"})
-_REDUCTIONS = frozenset({"ReduceSum", "ReduceMax", "ArgMax", "TopK"})
-_SKIPS = frozenset({"BiasGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"})  # an addition on top
 _COMPOSITES = RECURRENT | {"Attention"}  # several ops, named after the node
 
 
