@@ -18,11 +18,11 @@ from engine.published.measured.compare import (
     predict,
     read_measured,
     reasons,
-    spread,
     write_back,
 )
 from engine.published.measured.cpu_tables import parts_of
 from engine.published.measured.fit import enough, files_of, fit, write_fit
+from engine.published.measured.table import spread
 from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
 from engine.scenario.sentences import amount, percent
@@ -60,10 +60,7 @@ def compare_measured(args: argparse.Namespace) -> Answer:
         "groups": groups(forecasts),
         "workloads": groups(forecasts, "workload"),
         "engines": groups([row for row in forecasts if row.engine is not None], "engine"),
-        "parts": [
-            {k: v for k, v in part.items() if k != "errors"} | spread(part["errors"])
-            for part in parts_of([row for row in forecasts if row.column])
-        ],
+        "parts": parts_of([row for row in forecasts if row.column]),
         "band": inside,
         "errors": [
             {"row": row.number, "measured": dict(row.measured), "predicted": dict(row.predicted), "errors": row.errors}

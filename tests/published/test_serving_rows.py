@@ -2,7 +2,8 @@
 
 import pytest
 
-from engine.published.measured.compare import Measured, groups, spread
+from engine.published.measured.compare import Measured, groups
+from engine.published.measured.table import spread
 from hardware_specs import default_catalog
 from model_zoo.catalog import default_zoo
 from tests.tools.evidence import measured_of

@@ -13,7 +13,8 @@ from app.shared.boundary import callback
 from app.shared.figures import report as charts
 from app.shared.glossary import Metric
 from app.views.published import texts
-from engine.published.measured.compare import Measured, Row, coverage, groups, predict, read_measured, reasons, spread
+from engine.published.measured.compare import Measured, Row, coverage, groups, predict, read_measured, reasons
+from engine.published.measured.table import spread
 from engine.scenario import ScenarioError
 from entries.schema import InputError
 

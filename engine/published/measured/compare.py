@@ -5,16 +5,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from engine.cost.error_bands import ErrorBand
 from engine.devices.gpu.operators.rows import Table, csv_line, read_rows
 from engine.evaluate import evaluate
-from engine.published.headline import percentile
 from engine.published.measured import arrivals, cpu_tables, recommender
 from engine.published.measured.serving import BenchmarkRun, under_load
-from engine.published.measured.table import Figure, Header, amount, format_of, sorted_out, terms
+from engine.published.measured.table import Figure, Header, amount, format_of, grouped, sorted_out, terms
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError, decode, token_in
 from engine.scenario.overrides import apply, apply_all
@@ -327,26 +325,16 @@ def groups(rows: Sequence[Row], by: str = "family") -> list[dict[str, Any]]:
 
     ``by``: networks of a ``family`` together, or each ``workload`` by itself; or rows of a serving ``engine``.
     """
-    sizes: dict[tuple[str, ...], list[float]] = {}
-    for row in rows:
-        for name, error in row.errors.items():
-            s = row.scenario
-            assert s is not None
-            if by == "engine":
-                network = row.engine.name if row.engine is not None else ""
-            else:
-                network = s.workload if by == "workload" else default_zoo().workload(s.workload).family
-            sizes.setdefault((s.system, network, s.precision, name), []).append(error)
-    return [
-        {"system": system, by: network, "precision": precision, "figure": name, **spread(errors)}
-        for (system, network, precision, name), errors in sorted(sizes.items())
-    ]
 
+    def keys(row: Row) -> tuple[str, str, str]:
+        s = row.scenario
+        assert s is not None
+        if by == "engine":
+            return s.system, row.engine.name if row.engine is not None else "", s.precision
+        return s.system, s.workload if by == "workload" else default_zoo().workload(s.workload).family, s.precision
 
-def spread(errors: Sequence[float]) -> dict[str, float]:
-    """Count, median and 90th percentile of the sizes of errors, and their bias, the median of them signed."""
-    size = [abs(error) for error in errors]
-    return {"n": len(errors), "median": median(size), "p90": percentile(size, 0.9), "bias": median(errors)}
+    errors = (((*keys(row), name), error) for row in rows for name, error in row.errors.items())
+    return grouped(("system", by, "precision", "figure"), errors)
 
 
 def coverage(rows: Sequence[Row]) -> dict[str, int]:

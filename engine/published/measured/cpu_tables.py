@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.devices.cpu.record import cpu_of
 from engine.evaluate import evaluate
-from engine.published.measured.table import TIME, Figure, Header, amount
+from engine.published.measured.table import TIME, Figure, Header, amount, grouped
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.overrides import apply
@@ -195,11 +195,11 @@ TOTAL = "all parts", 0, "all kinds"
 
 
 def parts_of(rows: Sequence[Any]) -> list[dict[str, Any]]:
-    """Errors of rows by part, cores, kind of network and format, and of how much faster INT8 is than FP32; then of all.
+    """The `spread` of rows by part, cores, kind of network and format, and of INT8's gain over FP32; then of all.
 
     ``rows``: of `engine.published.measured.compare`, predicted. The ratio is of a line's two formats.
     """
-    sizes: dict[tuple[str, int, str, str], list[float]] = {}
+    errors = list[tuple[tuple[str, int, str, str], float]]()
     lines: dict[int, dict[str, float]] = {}
     for row in rows:
         s, (name, error) = row.scenario, next(iter(row.errors.items()))
@@ -208,12 +208,8 @@ def parts_of(rows: Sequence[Any]) -> list[dict[str, Any]]:
         if {"int8", "fp32"} <= formats.keys():
             figures["int8/fp32"] = formats["int8"] / formats["fp32"] - 1.0
         for figure, value in figures.items():
-            for group in ((s.system, s.tile[0], kind_of(s.workload)), TOTAL):
-                sizes.setdefault((*group, figure), []).append(value)
-    return [
-        {"part": part, "cores": cores, "kind": kind, "figure": figure, "errors": errors}
-        for (part, cores, kind, figure), errors in sorted(sizes.items())
-    ]
+            errors += [((*of, figure), value) for of in ((s.system, s.tile[0], kind_of(s.workload)), TOTAL)]
+    return grouped(("part", "cores", "kind", "figure"), errors)
 
 
 def kind_of(workload: str) -> str:

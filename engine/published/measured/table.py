@@ -1,12 +1,14 @@
 """Columns of a table of measurements: which are a scenario's, which are figures and in what unit, which are neither."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+from engine.published.headline import percentile
 from engine.scenario import ScenarioError
 from engine.scenario.fields import FIELDS
 from engine.scenario.overrides import HARDWARE
@@ -139,3 +141,17 @@ def amount(cells: Mapping[str, str], column: str, usual: float | None = None) ->
     if not 0.0 < value <= _LARGEST:
         raise ScenarioError(f"{column} is {text[:_SHOWN]!r}; a number above 0 is needed")
     return value
+
+
+def spread(errors: Sequence[float]) -> dict[str, float]:
+    """Count, median and 90th percentile of the sizes of errors, and their bias, the median of them signed."""
+    size = [abs(error) for error in errors]
+    return {"n": len(errors), "median": median(size), "p90": percentile(size, 0.9), "bias": median(errors)}
+
+
+def grouped(names: Sequence[str], errors: Iterable[tuple[tuple[Any, ...], float]]) -> list[dict[str, Any]]:
+    """The `spread` of errors by their keys, in order, each with the key's parts by those names."""
+    groups: dict[tuple[Any, ...], list[float]] = {}
+    for key, error in errors:
+        groups.setdefault(key, []).append(error)
+    return [dict(zip(names, key, strict=True)) | spread(of) for key, of in sorted(groups.items())]
