@@ -138,8 +138,10 @@ def units(report: Report) -> tuple[Unit, ...]:
 
 def parts(report: Report) -> tuple[LatencyPart, ...]:
     """Where a request's latency goes by group of operators, largest first; it adds up to all of it. [s]"""
-    other = (("synchronisation" if row.name.startswith("ring sync") else row.name, row.time_s) for row in report.other)
-    times = totals([*((op.group, op.time_s) for op in report.ops), *other])
+    overheads = (
+        ("synchronisation" if row.name.startswith("ring sync") else row.name, row.time_s) for row in report.other
+    )
+    times = totals([*((op.group, op.time_s) for op in report.ops), *overheads])
     order = sorted(times.items(), key=lambda item: -item[1])
     return tuple(LatencyPart(name, time, time / report.latency_s) for name, time in order)
 

@@ -71,8 +71,8 @@ class KindColumn:
 
 def kinds_of(report: Report) -> dict[str, float]:
     """Seconds of a request by kind of operator, the slowest first, and by resource of what belongs to none. [s]"""
-    other = ((row.resource, row.time_s) for row in report.other)
-    result = totals([*((op.kind, op.time_s) for op in report.ops), *other])
+    overheads = ((row.resource, row.time_s) for row in report.other)
+    result = totals([*((op.kind, op.time_s) for op in report.ops), *overheads])
     return dict(sorted(((k, v) for k, v in result.items() if v > 0), key=lambda pair: -pair[1]))
 
 
