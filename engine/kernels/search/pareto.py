@@ -10,144 +10,90 @@ from engine.kernels.jit import called_by_both, kernel
 
 _BLOCK = 256
 _KILLERS = 24  # points that a pass compares with
-_AT_ONCE = 3  # of them, before what is left of a block is counted
-_SPARSE = 12  # points of a block that are met one by one
+_AT_ONCE = 3  # of them, between two looks at whether anything of a block is left
 _SAMPLE = 512
 _GOLDEN = (5**0.5 - 1) / 2
 _SMALL = 2048  # survivors that are sorted without further passes
 
 
 @kernel
-def _mark(values, killer, lo, n, keep):
-    """Clears ``keep`` (lanes as wide as the values) at the ``n`` points from ``lo`` that the killer dominates."""
-    k = values.shape[0]
-    if k == 3:
-        a, b, c = values[0, lo : lo + n], values[1, lo : lo + n], values[2, lo : lo + n]
-        x, y, z = killer[0], killer[1], killer[2]
+def _mark(values, killer, lo, keep, room):
+    """Clears ``keep`` at the points from ``lo`` on that the killer dominates; lanes are as wide as the values."""
+    n, last = keep.shape[0], values.shape[0] - 1
+    if last <= 2:  # of two objectives the second one is the third, too
+        a, b, c = values[0, lo : lo + n], values[min(1, last), lo : lo + n], values[last, lo : lo + n]
+        x, y, z = killer[0], killer[min(1, last)], killer[last]
         for i in range(n):
             beaten = (a[i] >= x) & (b[i] >= y) & (c[i] >= z) & ((a[i] > x) | (b[i] > y) | (c[i] > z))
             keep[i] &= 0 if beaten else 1
-    elif k == 2:
-        a, b = values[0, lo : lo + n], values[1, lo : lo + n]
-        x, y = killer[0], killer[1]
+        return
+    no_less, worse = room[0], room[1]
+    no_less[:], worse[:] = 1, 0
+    for r in range(last + 1):
+        row, bound = values[r, lo : lo + n], killer[r]
         for i in range(n):
-            beaten = (a[i] >= x) & (b[i] >= y) & ((a[i] > x) | (b[i] > y))
-            keep[i] &= 0 if beaten else 1
-    elif k == 4:
-        a, b, c, d = values[0, lo : lo + n], values[1, lo : lo + n], values[2, lo : lo + n], values[3, lo : lo + n]
-        x, y, z, w = killer[0], killer[1], killer[2], killer[3]
-        for i in range(n):
-            worse = (a[i] > x) | (b[i] > y) | (c[i] > z) | (d[i] > w)
-            beaten = (a[i] >= x) & (b[i] >= y) & (c[i] >= z) & (d[i] >= w) & worse
-            keep[i] &= 0 if beaten else 1
-    else:
-        for i in range(n):
-            if _beats(killer, values, lo + i):
-                keep[i] = 0
-
-
-@kernel
-def _beats(killer, values, i):
-    """Whether a point dominates point i."""
-    worse = False
-    for r in range(values.shape[0]):
-        if not values[r, i] >= killer[r]:
-            return False
-        worse = worse or values[r, i] > killer[r]
-    return worse
+            no_less[i] &= row[i] >= bound
+            worse[i] |= row[i] > bound
+    for i in range(n):
+        keep[i] &= 1 - (no_less[i] & worse[i])
 
 
 @called_by_both
 def drop_dominated(values, alive, killers, out):
     """Indices of the points that are ``alive`` and that no column of ``killers`` dominates; returns how many.
 
-    ``out`` takes the indices, ascending. Killers meet whole blocks until few points of one are left, the others then
-    meet those. A point with a NaN is never dominated.
+    ``out`` takes the indices, ascending. Killers meet a block of points until none of it is left. A point with a NaN is
+    never dominated.
     """
     n, count = values.shape[1], killers.shape[1]
-    keep = np.empty(_BLOCK, dtype=np.int64)
+    keep, room = np.empty(_BLOCK, dtype=np.int64), np.empty((2, _BLOCK), dtype=np.int64)
     result = 0
     for lo in range(0, n, _BLOCK):
         width = min(_BLOCK, n - lo)
-        here = alive[lo : lo + width]
         for i in range(width):
-            keep[i] = 1 if here[i] else 0
-        start = 0
-        survivors = width
-        while start < count and survivors > _SPARSE:
-            for j in range(start, min(start + _AT_ONCE, count)):
-                _mark(values, killers[:, j], lo, width, keep)
-            start = min(start + _AT_ONCE, count)
-            survivors = 0
-            for i in range(width):
-                survivors += keep[i]
-        if survivors == 0:
-            continue
+            keep[i] = alive[lo + i]
+        for j in range(count):
+            if j % _AT_ONCE == 0 and keep[:width].sum() == 0:
+                break
+            _mark(values, killers[:, j], lo, keep[:width], room)
         for i in range(width):
-            if keep[i] == 0:
-                continue
-            beaten = False
-            for j in range(start, count):
-                if _beats(killers[:, j], values, lo + i):
-                    beaten = True
-                    break
-            if not beaten:
+            if keep[i]:
                 out[result] = lo + i
                 result += 1
     return result
 
 
 @kernel
-def _stairs(x, y, z, front):
-    """Front of points in lexicographic order of three objectives; a staircase of the best (y, z) so far decides."""
-    n = x.shape[0]
-    ys = np.empty(n + 1)
-    zs = np.empty(n + 1)
-    steps = 0
-    for i in range(n):
-        if i > 0 and x[i] == x[i - 1] and y[i] == y[i - 1] and z[i] == z[i - 1]:
+def _stairs(ranks, z, equal, front):
+    """Front of points in lexicographic order of three objectives, of which ``ranks`` are of the second.
+
+    ``equal`` says which is as the one before it. A Fenwick tree has the least third one up to each rank so far.
+    """
+    lowest = np.full(ranks.shape[0] + 1, np.nan)
+    for i in range(ranks.shape[0]):
+        if equal[i]:
             front[i] = front[i - 1]
             continue
-        lo, hi = 0, steps  # first step whose y is larger
-        while lo < hi:
-            mid = (lo + hi) // 2
-            if ys[mid] <= y[i]:
-                lo = mid + 1
-            else:
-                hi = mid
-        if lo > 0 and zs[lo - 1] <= z[i]:
-            front[i] = False
-            continue
-        front[i] = True
-        first = lo - 1 if lo > 0 and ys[lo - 1] == y[i] else lo
-        last = lo
-        while last < steps and zs[last] >= z[i]:
-            last += 1
-        shift = 1 - (last - first)
-        if shift > 0:
-            for q in range(steps, last, -1):
-                ys[q] = ys[q - 1]
-                zs[q] = zs[q - 1]
-        elif shift < 0:
-            for q in range(last, steps):
-                ys[q + shift] = ys[q]
-                zs[q + shift] = zs[q]
-        steps += shift
-        ys[first] = y[i]
-        zs[first] = z[i]
+        at, beaten = ranks[i] + 1, False
+        while at > 0 and not beaten:
+            beaten = lowest[at] <= z[i]
+            at &= at - 1
+        front[i] = not beaten
+        at = ranks[i] + 1
+        while at < lowest.shape[0] and not beaten:
+            if not lowest[at] <= z[i]:
+                lowest[at] = z[i]
+            at += at & -at
 
 
 @kernel
-def _against_front(values, front):
+def _against_front(values, equal, front):
     """Front of points in lexicographic order, any number of objectives: each against the front so far, in blocks."""
     k, n = values.shape
     front_values = np.empty((k, n))
     count = 0
     for i in range(n):
-        equal = i > 0
-        for r in range(k):
-            equal = equal and values[r, i] == values[r, i - 1]
-        if equal:
+        if equal[i]:
             front[i] = front[i - 1]
             continue
         beaten = False
@@ -172,14 +118,13 @@ def _against_front(values, front):
 def _sorted_front(values: np.ndarray) -> np.ndarray:
     """Front mask of a few points by sorting them."""
     order = np.lexsort(values[::-1])
-    mask = np.zeros(values.shape[1], dtype=bool)
-    if values.shape[0] <= 3:
-        rows = [np.ascontiguousarray(row[order]) for row in values]
-        while len(rows) < 3:
-            rows.append(np.zeros(len(order)))
-        _stairs(rows[0], rows[1], rows[2], mask)
+    values, mask = np.ascontiguousarray(values[:, order]), np.zeros(values.shape[1], dtype=bool)
+    equal = np.append(False, (values[:, 1:] == values[:, :-1]).all(axis=0))
+    if len(values) <= 3:
+        second, third = [*values[1:], *np.zeros((3 - len(values), len(order)))]
+        _stairs(np.unique(second, return_inverse=True)[1], third, equal, mask)
     else:
-        _against_front(np.ascontiguousarray(values[:, order]), mask)
+        _against_front(values, equal, mask)
     out = np.empty_like(mask)
     out[order] = mask
     return out
