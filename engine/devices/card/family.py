@@ -13,14 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from engine.devices.card import demand as D
-from engine.devices.card.embedding_bags import (
-    HOST_TABLES,
-    hot_share,
-    lines_of,
-    lists_of,
-    overflow,
-    split_tables,
-)
+from engine.devices.card.embedding_bags import HOST_TABLES, hot_share, lines_of, lists_of, overflow, split_tables
 from engine.devices.card.energy import governs, idles, joules, level_bytes, limits_of, spend
 from engine.devices.card.graph import DECODED, HOSTED, LOW, LOW_IN, LOW_OUT, RANGE, RIDES, lower
 from engine.devices.card.padding import padding
@@ -347,10 +340,6 @@ def max_streams(device: Device, scenario: Scenario) -> int:
 
 
 FAMILY = DeviceFamily(
-    kind="card",
-    title="Many-core inference card",
-    label="Card",
-    layerwise=True,
     formats=formats,
     peak=peak,
     supports=supports,

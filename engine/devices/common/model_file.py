@@ -1,4 +1,4 @@
-"""Constants, switches, rules and assumptions of a family's model, as the `model.yaml` of its room says them."""
+"""Names, constants, switches, rules and assumptions of a family, as the `model.yaml` of its room says them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,7 +41,7 @@ def model_file(module: str, before: tuple[Parameter, ...] = (), after: tuple[Par
     """
     data = load_yaml(Path(module).with_name("model.yaml").read_bytes())
     rules = tuple(Rule(row["text"], tuple(row["claims"])) for row in data.get("rules", ()))
-    return {
+    return data["family"] | {
         "parameters": (*before, *_parameters(data), *after),
         "switches": tuple(Switch(name, **row) for name, row in data["switches"].items()),
         "rules": rules,

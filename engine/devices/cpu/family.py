@@ -249,10 +249,6 @@ def knobs(device: Device, graph: Graph, scenario: Scenario) -> tuple[Knob, ...]:
 
 
 FAMILY = DeviceFamily(
-    kind="cpu",
-    title="CPU",
-    label="CPU",
-    layerwise=True,
     formats=formats,
     peak=peak,
     supports=supports,

@@ -364,11 +364,7 @@ def _spans(
 _KNOBS = Knob("d", "Tile dimension d", TILE_SIDES), Knob("l", "Lanes l", TILE_SIDES)
 
 FAMILY = DeviceFamily(
-    kind="dfx",
-    title="FPGA transformer core",
-    label="FPGA",
     instructions="engine.devices.dfx.answers",
-    sharded=True,
     formats=formats,
     peak=peak,
     supports=supports,
@@ -376,7 +372,6 @@ FAMILY = DeviceFamily(
     price=price,
     tile=lambda job: tuple(map(int, _slices(job)[:2])),
     helps=helps,
-    in_turn="a token has the whole core, and the next one waits",
     idles=idles,
     draws=draws,
     activity=activity,

@@ -110,11 +110,6 @@ RUNTIME = PricedField(
     "it captures decoding alone; its switches stand back.",
 )
 FAMILY = DeviceFamily(
-    kind="gpu",
-    title="GPU or TPU",
-    label="GPU",
-    sharded=True,
-    layerwise=True,
     formats=formats,
     peak=peak,
     supports=supports,

@@ -124,9 +124,6 @@ def price(job: Job, detail: bool = True) -> PhaseCost:
 
 
 FAMILY = DeviceFamily(
-    kind="npu",
-    title="Soft vector processor",
-    label="NPU",
     instructions="engine.devices.npu.answers",
     formats=formats,
     peak=peak,
@@ -135,11 +132,9 @@ FAMILY = DeviceFamily(
     price=price,
     helps=helps,
     pins=pins,
-    in_turn="its program is single-threaded: a request has all tile engines, and the next one waits",
     idles=idles,
     draws=draws,
     activity=activity,
-    streamed_io="fp16",
     request=parsed_on_host,
     **model_file(__file__, before=PARSING, after=POWER),
 )

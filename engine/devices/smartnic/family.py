@@ -29,13 +29,7 @@ from engine.devices.smartnic.layer import (
     weights_in,
     weights_of,
 )
-from engine.devices.smartnic.memory import (
-    NEAR,
-    WeightPlacement,
-    capacity_of,
-    islands_of,
-    read_cycles,
-)
+from engine.devices.smartnic.memory import NEAR, WeightPlacement, capacity_of, islands_of, read_cycles
 from engine.devices.smartnic.memory import nic_of as _nic
 from engine.devices.smartnic.slots import (
     JUMBO,
@@ -212,9 +206,6 @@ def knobs(device: Device, graph: Graph, scenario: Scenario) -> tuple[Knob, ...]:
 
 
 FAMILY = DeviceFamily(
-    kind="smartnic",
-    title="SmartNIC",
-    label="SmartNIC",
     formats=lambda device: ("binary",),  # there is neither a multiplier array nor floating point
     peak=peak,
     supports=supports,
