@@ -202,41 +202,30 @@ def _layout(table, j, q, rec):
 @kernel
 def _products(table, j, times, q, launches, places, mask, rec, room, search, out):
     """Books a matrix product: where its operands lie, the fastest tile, what quantising its input takes."""
-    (block, gain, sums), (menus, wide, counts, guesses, best, every_way, ways, ends) = room, search
+    (block, gain, sums), (menu, wide, guesses, best, every_way, ways, ends) = room, search
     first, upto, uniform = places
     common = upto > first + LANES  # else there are too few designs for what many of them have in common
-    at, menu = L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide, menus[j % len(menus)]
+    at, row = (L.low, FIELDS) if table[j, T.QUANTISABLE] > 0.0 else (L.wide, FIELDS + gemm.RATES)
     runs, m, inside, read, passing, misses, hit = _layout(table, j, q, rec)
-    flops, count, machine, form = (
-        2.0 * q[G] * m * q[N] * q[K],
-        counts[j],
-        rec[L.machine : L.low],
-        rec[at : at + L.wide - L.low],
-    )
-    if not uniform:
-        count = gemm.menu_of(q[G], m, q[N], q[K], inside, read, misses, hit, machine, form, wide)
-    elif count == 0:
+    flops, machine, form = 2.0 * q[G] * m * q[N] * q[K], rec[L.machine : L.low], rec[at : at + L.wide - L.low]
+    if uniform:
         extents, share = (first_of(q[G]), first_of(m), first_of(q[N]), first_of(q[K])), first_of(hit)
         count = gemm.menu_of(*extents, first_of(inside), first_of(read), first_of(misses), share, machine, form, menu)
-        if common:
-            count = gemm.thin(menu, count)
-        if len(menus) > 1:
-            counts[j] = count
+    else:
+        count = gemm.menu_of(q[G], m, q[N], q[K], inside, read, misses, hit, machine, form, wide)
     way, some_ways = min(int(guesses[j]), count - 1), every_way
     if common:
         span = ends[0] if at == L.low else ends[1]
         if np.isnan(span[0, 0]):
-            gemm.spans(block, upto, L.machine, at, FIELDS, span)
+            gemm.spans(block, upto, row, span)
         bits, some_ways = (1 << -(-upto // gemm.SPAN)) - 1, ways
         count, way = gemm.in_question(menu, count, first_of(flops), span, bits, way, ways), -1
     for point in range(first, upto, LANES):
         guess, bit = -1 if common else way, 1 << point // gemm.SPAN if common else FULL
         if uniform:
-            way = gemm.best_of(
-                menu, count, first_of(flops), block, point, L.machine, at, FIELDS, some_ways, bit, guess, best
-            )
+            way = gemm.best_of(menu, count, first_of(flops), block, point, row, some_ways, bit, guess, best)
         else:
-            way = gemm.best_of(wide, count, flops, block, point, L.machine, at, FIELDS, some_ways, bit, guess, best)
+            way = gemm.best_of(wide, count, flops, block, point, row, some_ways, bit, guess, best)
         start = load(best, gemm.REST_S * LANES) + load(block, slots.START * STRIDE + point)
         if above(q[WEIGHTS], 0.0):
             quantise_s = 2.0 * q[READS] * m / q[M] * load(block, (at + gemm.QUANTISE_BYTE_S) * STRIDE + point)

@@ -64,6 +64,7 @@ FORMAT = (
     "widen_s", "side",
 )  # fmt: skip
 FLOP_S, DRAW_S, IN_BYTES, WEIGHT_BYTES, OUT_BYTES, QUANTISE_S, QUANTISE_BYTE_S, MOST_SPLITS, WIDEN_S, SIDE = range(10)
+_MACHINE, _FORMAT = len(S.MACHINE), len(FORMAT)
 
 
 # a tile and a split on a menu: what its terms multiply the rates of a part by
@@ -73,12 +74,13 @@ WAYS = 3 * TILES.shape[0]  # of a menu
 
 STRIDE = 128
 """Parts side by side: a row of what `best_of` reads of each, flat, holds so many."""
-PER = ("bus", "per_bus", "per_feed", "per_store", "per_join")  # rows that follow from a part's
-_BUS, _PER_BUS, _PER_FEED, _PER_STORE, _PER_JOIN = range(5)
+RATES = 10
+"""Rows of what a way is multiplied by at a part in a format: bytes of DRAM a second; then seconds a FLOP, a byte of
+operands, an element widened and a byte of DRAM take, a step, a byte stored, a start and a byte joined; and a FLOP at
+the power limit."""
 
 BUSY_S, REST_S, MISSED, LARGEST = range(4)  # what `best_of` answers, a row of `LANES` parts each
 RESULTS = 4
-RATES = 9  # of a part, as `_rates` finds them
 SPAN = STRIDE // LANES  # parts side by side of which `spans` finds the least and the largest rates
 
 
@@ -140,43 +142,25 @@ def menu_of(g, m, n, k, inputs, weights, misses, hit, machine, form, menu):
 
 
 @kernel
-def thin(menu, count):
-    """Leaves out of a menu what takes no less of anything than a way before it, so never wins; how many stay."""
-    size = 0
-    for c in range(count):
-        better = False
-        for d in range(size):
-            col = 0
-            while col < len(MENU) and menu[d, col] <= menu[c, col]:
-                col += 1
-            if col == len(MENU):
-                better = True
-                break
-        if not better:
-            for col in range(len(MENU)):
-                menu[size, col] = menu[c, col]
-            size += 1
-    return size
-
-
-@kernel
-def follow(block, machine, row, places):
-    """Fills the rows `PER` from ``row`` on, of parts whose `slots.MACHINE` begins at the row ``machine``."""
+def follow(block, machine, form, row, places):
+    """Fills the rows `RATES` from ``row`` on, of parts and a format whose rows begin at ``machine`` and ``form``."""
     for at in range(0, places, LANES):
-        feed, units = load(block, (machine + S.FEED) * STRIDE + at), load(block, (machine + S.UNITS) * STRIDE + at)
-        bus = load(block, (machine + S.BANDWIDTH) * STRIDE + at) * load(block, (machine + S.DRAM_SHARE) * STRIDE + at)
-        store(block, (row + _BUS) * STRIDE + at, bus)
-        store(block, (row + _PER_BUS) * STRIDE + at, 1.0 / bus)
-        store(block, (row + _PER_FEED) * STRIDE + at, 1.0 / feed)
-        store(block, (row + _PER_STORE) * STRIDE + at, 1.0 / load(block, (machine + S.STORE) * STRIDE + at))
-        store(block, (row + _PER_JOIN) * STRIDE + at, 1.0 / (units * feed))
+        part, of = (
+            loads(block, machine * STRIDE + at, STRIDE, _MACHINE),
+            loads(block, form * STRIDE + at, STRIDE, _FORMAT),
+        )
+        bus, units, feed = part[S.BANDWIDTH] * part[S.DRAM_SHARE], part[S.UNITS], part[S.FEED]
+        computes, steps = of[FLOP_S] * units, (part[S.STEP], 1.0 / part[S.STORE], part[S.START])
+        rates = bus, computes, 1.0 / feed, of[WIDEN_S], 1.0 / bus, *steps, 1.0 / (units * feed), of[DRAW_S]
+        for r in range(RATES):
+            store(block, (row + r) * STRIDE + at, rates[r])
 
 
 @kernel
 def _terms(way, flops, rates, draw4):
     """Of a way on the menu, of as many lanes as ``flops``: seconds computing, being fed and of DRAM, the fourth power
     of what they overlap in with a power limit's, and seconds that do not overlap."""
-    computes, per_fed, widen_s, per_bus, step, per_stored, start, per_joined, _ = rates
+    _, computes, per_fed, widen_s, per_bus, step, per_stored, start, per_joined, _ = rates
     compute, dram = entry(flops, way, _COMPUTE) * computes, entry(flops, way, _FAR) * per_bus
     feed = entry(flops, way, _FEEDS) * per_fed + entry(flops, way, _WIDENS) * widen_s
     tail = entry(flops, way, _DEEPS) * step + entry(flops, way, _STORES) * per_stored
@@ -186,27 +170,11 @@ def _terms(way, flops, rates, draw4):
 
 
 @kernel
-def _rates(block, at, machine, form, row):
-    """What a way is multiplied by at `LANES` parts, and behind it what a FLOP takes at their power limit."""
-    return (
-        load(block, (form + FLOP_S) * STRIDE + at) * load(block, (machine + S.UNITS) * STRIDE + at),
-        load(block, (row + _PER_FEED) * STRIDE + at),
-        load(block, (form + WIDEN_S) * STRIDE + at),
-        load(block, (row + _PER_BUS) * STRIDE + at),
-        load(block, (machine + S.STEP) * STRIDE + at),
-        load(block, (row + _PER_STORE) * STRIDE + at),
-        load(block, (machine + S.START) * STRIDE + at),
-        load(block, (row + _PER_JOIN) * STRIDE + at),
-        load(block, (form + DRAW_S) * STRIDE + at),
-    )
-
-
-@kernel
-def spans(block, places, machine, form, row, ends):
+def spans(block, places, row, ends):
     """The least and the largest rates of every `SPAN` parts of a block: fills ``ends`` (2, RATES * LANES)."""
     rates = np.empty(RATES * LANES)
     for at in range(0, places, LANES):
-        values = _rates(block, at, machine, form, row)
+        values = loads(block, row * STRIDE + at, STRIDE, RATES)
         for r in range(RATES):
             store(rates, r * LANES, values[r])
             low = high = rates[r * LANES]
@@ -225,7 +193,7 @@ def in_question(menu, count, flops, ends, bits, guess, ways):
     the ``guess`` takes at most: at higher rates no term takes less.
     """
     low, high, size = loads(ends[0], 0, LANES, RATES), loads(ends[1], 0, LANES, RATES), 0
-    draw, high_draw = flops * low[8], flops * high[8]
+    draw, high_draw = flops * low[9], flops * high[9]
     draw, high_draw = draw * draw, high_draw * high_draw
     _, _, _, fourth, tail = _terms(menu[guess], flops, high, high_draw * high_draw)
     limit = (root(root(fourth)) + tail) * SLACK
@@ -241,19 +209,18 @@ def in_question(menu, count, flops, ends, bits, guess, ways):
 
 
 @kernel
-def best_of(menu, count, flops, block, at, machine, form, row, ways, span, guess, fastest):
+def best_of(menu, count, flops, block, at, row, ways, span, guess, fastest):
     """The fastest way on a menu at the `LANES` parts from a place of ``block`` on; fills ``fastest`` (RESULTS * LANES).
 
     The menu is one for all of them or has as many lanes, as ``flops`` has. Tried are ``count`` of ``ways``, as
     `in_question` has them, that have the bit ``span``.
 
-    Rows of a part, of a format and of `PER` begin at ``machine``, ``form`` and ``row``. Found: seconds that compute
-    and streams overlap in, seconds behind them, bytes of DRAM, and what of `slots.REGIMES` is the largest term. Of
-    equal ways the first. ``guess`` is one that may be good, -1: none; returns the way that the first part takes.
-    Estimate.
+    `RATES` begin at ``row``. Found: seconds that compute and streams overlap in, seconds behind them, bytes of DRAM,
+    and what of `slots.REGIMES` is the largest term. Of equal ways the first. ``guess`` is one that may be good, -1:
+    none; returns the way that the first part takes. Estimate.
     """
-    rates = _rates(block, at, machine, form, row)
-    draw = flops * rates[8]
+    rates = loads(block, row * STRIDE + at, STRIDE, RATES)
+    draw = flops * rates[9]
     draw4 = draw * draw
     draw4 = draw4 * draw4
     best, limit, way = spread(np.inf), spread(np.inf), 0
@@ -290,17 +257,15 @@ def product_seconds(m, n, k, layers, machine, form, block, menu, ways, guess, be
     """Seconds of one layer ``(m, k) x (k, n)`` when ``layers`` of them with other weights run in turn; fills ``out``.
 
     ``layers`` of 0 means that weights come from DRAM. `slots` names what ``machine`` and ``out`` hold; ``block`` has
-    `LANES` of the part, then of the format, then `PER`. Returns the way on the ``menu`` it takes. Estimate.
+    `LANES` of the part, then of the format, then `RATES`. Returns the way on the ``menu`` it takes. Estimate.
     """
     weights, inputs, outputs = n * k * form[WEIGHT_BYTES], m * k * form[IN_BYTES], m * n * form[OUT_BYTES]
     room = machine[S.L2_SHARE] * machine[S.L2]
     hit = 0.0 if layers == 0.0 else hit_share(layers * weights + inputs + outputs, room)
     misses = (inputs + outputs) * (1.0 - hit_share(inputs + weights + outputs, room))
     count = menu_of(1.0, m, n, k, inputs, weights, misses, hit, machine, form, menu)
-    form_row = len(S.MACHINE)
-    flops = 2.0 * m * n * k
-    row, guess = form_row + len(FORMAT), min(guess, count - 1)
-    way = best_of(menu, count, flops, block, 0, 0, form_row, row, ways, FULL, guess, best)
+    row = _MACHINE + _FORMAT
+    way = best_of(menu, count, 2.0 * m * n * k, block, 0, row, ways, FULL, min(guess, count - 1), best)
     busy, tail = best[BUSY_S * LANES], best[REST_S * LANES]
     quantise = form[QUANTISE_S] + 2.0 * m * k * form[QUANTISE_BYTE_S]
     total = busy + tail + machine[S.START] + quantise
@@ -327,12 +292,12 @@ def all_ways():
 @kernel
 def product_rows(lo, hi, m, n, k, layers, machine, form, out):
     """`product_seconds` of the rows lo..hi; ``out`` is (rows, `slots.ANSWER`)."""
-    rows, way = len(S.MACHINE) + len(FORMAT), 0
-    block, menu, best = np.empty((rows + len(PER)) * STRIDE), np.empty((WAYS, len(MENU))), np.empty(RESULTS * LANES)
+    rows, way = _MACHINE + _FORMAT, 0
+    block, menu, best = np.empty((rows + RATES) * STRIDE), np.empty((WAYS, len(MENU))), np.empty(RESULTS * LANES)
     ways = all_ways()
     for lane in range(LANES):
         for r in range(rows):
-            block[r * STRIDE + lane] = machine[r] if r < len(S.MACHINE) else form[r - len(S.MACHINE)]
-    follow(block, 0, rows, LANES)
+            block[r * STRIDE + lane] = machine[r] if r < _MACHINE else form[r - _MACHINE]
+    follow(block, 0, _MACHINE, rows, LANES)
     for i in range(lo, hi):
         way = product_seconds(m[i], n[i], k[i], layers[i], machine, form, block, menu, ways, way, best, out[i])
