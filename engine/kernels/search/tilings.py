@@ -103,28 +103,12 @@ def fewest_k(part, blocks, before, overlap, tile_bytes, where, room, copies):
 
     ``before`` is the number of blocks along each dimension outside this level; ``overlap``: see `read`.
     """
-    wide, high = np.ceil(part[0] / blocks[0]), np.ceil(part[1] / blocks[1])
-    several_m, several_n = blocks[0] * before[0] > 1.0, blocks[1] * before[1] > 1.0
-    once = copies if before[2] > 1.0 else 1.0
-    limit = part[2]
-    whole = True
-    for i in range(room.shape[0]):
-        per_k, sums, alone = 0.0, 0.0, 0.0
-        if where[0] == i:
-            per_k += copies * wide * tile_bytes[0] * overlap
-            alone += max(once, copies if several_m else 1.0) * wide * tile_bytes[0] * overlap
-        if where[1] == i:
-            per_k += copies * high * tile_bytes[1]
-            alone += max(once, copies if several_n else 1.0) * high * tile_bytes[1]
-        if where[2] == i:
-            sums = wide * high * tile_bytes[2]
-        if alone * part[2] + (sums if before[2] > 1.0 else 0.0) > room[i]:
-            whole = False
-        if sums > room[i]:
-            limit = 0.0
-        elif per_k > 0.0:
-            limit = min(limit, np.floor((room[i] - sums) / per_k))
-    blocks[2] = 1.0 if whole else (max(2.0, np.ceil(part[2] / limit)) if limit >= 1.0 and part[2] > 1.0 else 0.0)
+    blocks[2] = 1.0
+    while blocks[2] > 0.0:
+        counts = blocks * before
+        if fits(_block(part, blocks), counts, overlap, counts[2] > 1.0, tile_bytes, where, room, copies):
+            return
+        blocks[2] = _next(part[2], blocks[2])
 
 
 @kernel
