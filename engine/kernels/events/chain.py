@@ -57,16 +57,6 @@ def _replace_top(times, codes, count, time, code):
 
 
 @kernel
-def _add(times, codes, count, vacant, time, code):
-    """Add an event, in the place of the first if that is vacant; returns the number of events."""
-    if vacant:
-        _replace_top(times, codes, count, time, code)
-        return count
-    _push(times, codes, count, time, code)
-    return count + 1
-
-
-@kernel
 def _asks_again(times, codes, pending, arrive, think, members, fresh, at, hop):
     """The next request of a client that has an answer ``at`` [s]; returns events and requests that have begun."""
     if fresh == arrive.shape[0]:
@@ -156,7 +146,6 @@ def chain(
     upcoming = 0
     arrivals = n if clients == 0 else min(n, clients)
     fresh = arrivals if clients > 0 else n
-    ready = False
     for i in range(n):
         finish[i] = math.nan
     while True:
@@ -180,10 +169,10 @@ def chain(
             kind = code >> _KIND_BIT
             s = (code >> _STAGE_BIT) & _STAGE_MASK
             i = code & _ITEM_MASK
+            pending -= 1
+            _replace_top(times, codes, pending, times[pending], codes[pending])
             if kind == _ARRIVE:
                 group = members[i]
-                pending -= 1
-                _replace_top(times, codes, pending, times[pending], codes[pending])
         if kind == _ARRIVE:
             for _ in range(group):
                 behind = link[i]
@@ -216,8 +205,6 @@ def chain(
                     tail[s, q] = i
                     lengths[s, q] += 1
                     waiting[s] += 1
-                    # a queue that neither began nor filled is as ready as before, and its timer is set
-                    ready |= lengths[s, q] == 1 or lengths[s, q] >= max_batch[s]
                 else:
                     pending, fresh = _asks_again(times, codes, pending, arrive, think, members, fresh, now, hop[0])
                 i = behind
@@ -226,14 +213,10 @@ def chain(
                     continue
             elif pending > 0 and times[0] == now and codes[0] >> _STAGE_BIT == s:
                 continue
-            if not ready:
-                continue
-            ready = False
         elif kind == _FREE:
             idle[s] += 1
         else:
             timers[s, i] = False
-        vacant = kind != _ARRIVE  # the event just seen is still at the top: the next one to be added takes its place
         while idle[s] > 0 and waiting[s] > 0:
             pick = -1
             oldest = math.inf
@@ -250,8 +233,8 @@ def chain(
                     if lengths[s, q] > 0 and not timers[s, q]:
                         timers[s, q] = True
                         code = (_TIMER << _KIND_BIT) | (s << _STAGE_BIT) | q
-                        pending = _add(times, codes, pending, vacant, entry[head[s, q]] + timeout[s], code)
-                        vacant = False
+                        _push(times, codes, pending, entry[head[s, q]] + timeout[s], code)
+                        pending += 1
                 break
             lead = head[s, pick]
             count = min(lengths[s, pick], max_batch[s])
@@ -276,15 +259,13 @@ def chain(
             waiting[s] -= count
             idle[s] -= 1
             code = (_FREE << _KIND_BIT) | (s << _STAGE_BIT)
-            pending = _add(times, codes, pending, vacant, now + hold[s, count - 1, row] * factor, code)
-            vacant = False
+            _push(times, codes, pending, now + hold[s, count - 1, row] * factor, code)
+            pending += 1
             if not last:
                 members[lead] = count
-                pending = _add(times, codes, pending, False, out, ((s + 1) << _STAGE_BIT) | lead)
+                _push(times, codes, pending, out, ((s + 1) << _STAGE_BIT) | lead)
+                pending += 1
             elif clients > 0:
                 for _ in range(count):
                     pending, fresh = _asks_again(times, codes, pending, arrive, think, members, fresh, out, hop[0])
-        if vacant:
-            pending -= 1
-            _replace_top(times, codes, pending, times[pending], codes[pending])
     return events
