@@ -11,18 +11,7 @@ from dataclasses import dataclass, replace
 
 from engine.devices.common.contract import Unsupported
 from engine.plan.host_tables import TableSplit, divide, table_stages
-from engine.plan.plan import (
-    INDEX,
-    Hop,
-    HostLink,
-    Plan,
-    Stage,
-    every_op,
-    host_hops,
-    model_of,
-    switches_of,
-    with_tiles,
-)
+from engine.plan.plan import INDEX, Hop, HostLink, Plan, Stage, every_op, host_hops, model_of, switches_of, with_tiles
 from engine.resolve.bound import Bound, Wire
 from engine.scenario.formats import BITS, activation_bytes
 from model_zoo.ops import LOOKUPS

@@ -17,15 +17,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from engine.kernels.jit import (
-    cgutils,
-    lower_builtin,
-    models,
-    overload,
-    register_model,
-    type_callable,
-    types,
-)
+from engine.kernels.jit import cgutils, lower_builtin, models, overload, register_model, type_callable, types
 
 LANES = 8
 """Doubles of a vector register of AVX-512; narrower targets split it."""

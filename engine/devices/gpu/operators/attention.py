@@ -10,17 +10,7 @@ import numpy as np
 from engine.devices.common.counts import in_chunks
 from engine.devices.gpu.operators import slots as S
 from engine.devices.gpu.operators.terms import SLACK, answer, hit_share, overlap
-from engine.kernels.ir.doubles import (
-    FULL,
-    above,
-    alike,
-    at_least,
-    chosen,
-    larger,
-    root,
-    rounded_up,
-    smaller,
-)
+from engine.kernels.ir.doubles import FULL, above, alike, at_least, chosen, larger, root, rounded_up, smaller
 from engine.kernels.jit import kernel
 
 PARTS = np.array([1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0])
