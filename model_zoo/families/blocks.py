@@ -172,6 +172,15 @@ class Block:
         self.vector(f"{prefix}softmax", "Softmax", scores, f"{prefix}scores", g=g, **{"shard": "g"} | fields)
         return self.matmul(f"{prefix}context", g, m, k, n, *after, reads=scores, state_reads=kv, **fields)
 
+    def feed(self, names: Sequence[str], kind: str, width: int, ffn: int, *inputs: str, **fields: Any) -> str:
+        """Up to `ffn`, an activation and down again, by `names`; with a fourth, half of what goes up is a gate."""
+        up, activation, down, *gates = names
+        entry = self.linear(up, width, ffn * (1 + len(gates)), *inputs, **fields)
+        wide = self.vector(activation, kind, ffn, entry)
+        for gate in gates:
+            wide = self.vector(gate, "Mul", ffn, wide, entry, operands=2)
+        return self.linear(down, ffn, width, wide, shard="k", **fields)
+
     def gather(self, name: str, table_rows: float, width: float, *inputs: str, **fields: Any) -> str:
         """A row of a table for each row."""
         return self.append(gather(name, self.rows, table_rows, width, **self._fields(inputs, fields)))

@@ -49,10 +49,8 @@ class _UNet(Net):
         source = block.linear(f"{name}-in", width, width, y.name, layers=1)
         source = _attention(block, f"{name}-self", source, x, head, x.pixels // x.frames, width)
         source = _attention(block, f"{name}-cross", source, x, head, _WORDS, self.words)
-        up = block.linear(f"{name}-up", width, 8 * width, _layer_norm(block, f"{name}-norm3", width, source))
-        block.vector(f"{name}-gelu", "Gelu", 4 * width, up)
-        wide = block.vector(f"{name}-gate", "Mul", 4 * width, f"{name}-gelu", up, operands=2)
-        down = block.linear(f"{name}-down", 4 * width, width, wide, shard="k")
+        names, norm = [f"{name}-{part}" for part in ("up", "gelu", "down", "gate")], f"{name}-norm3"
+        down = block.feed(names, "Gelu", width, 4 * width, _layer_norm(block, norm, width, source))
         last = block.vector(f"{name}-sum3", "Add", width, down, source, operands=2)
         out = replace(x, name=block.linear(f"{name}-out", width, width, last, layers=1))
         self.ops += block.ops
@@ -87,9 +85,8 @@ def _encoder(group: str, layers: int, width: int, heads: int, projection: int) -
     last = block.dot_attention(f"{group}-", extents, qkv, reads=block.rows * (2 * width))
     last = block.linear(f"{group}-merge", width, width, last, shard="k")
     stream = block.vector(f"{group}-sum1", "Add", width, last, place, operands=2)
-    last = block.linear(f"{group}-fc1", width, 4 * width, _layer_norm(block, f"{group}-norm2", width, stream))
-    last = block.vector(f"{group}-gelu", "Gelu", 4 * width, last)
-    last = block.linear(f"{group}-fc2", 4 * width, width, last, shard="k")
+    names, norm = [f"{group}-{part}" for part in ("fc1", "gelu", "fc2")], f"{group}-norm2"
+    last = block.feed(names, "Gelu", width, 4 * width, _layer_norm(block, norm, width, stream))
     last = block.vector(f"{group}-sum2", "Add", width, last, stream, operands=2)
     last = _layer_norm(block, f"{group}-final", width, last, layers=1)
     if projection:

@@ -9,17 +9,9 @@ from model_zoo.families.transformer_decoder.shape import Layer, Shape
 
 def _half(shape: Shape, block: Block, source: tuple[str, ...], width: int, ffn: int, prefix: str = "") -> str:
     """Up, the activation, and down again."""
-    bias = shape.bias in ("all", "feed-forward")
-    kind = shape.activation
-    act = kind.lower()
-    if shape.gated:
-        up = block.linear(f"{prefix}gate-up", width, 2 * ffn, *source, bias=bias)
-        block.vector(f"{prefix}{act}", kind, ffn, up)
-        wide = block.vector(f"{prefix}gate", "Mul", ffn, f"{prefix}{act}", up, operands=2)
-        return block.linear(f"{prefix}down", ffn, width, wide, bias=bias, shard="k")
-    up = block.linear(f"{prefix}fc1", width, ffn, *source, bias=bias)
-    wide = block.vector(f"{prefix}{act}", kind, ffn, up)
-    return block.linear(f"{prefix}fc2", ffn, width, wide, bias=bias, shard="k")
+    act, bias = shape.activation.lower(), shape.bias in ("all", "feed-forward")
+    parts = ("gate-up", act, "down", "gate") if shape.gated else ("fc1", act, "fc2")
+    return block.feed([f"{prefix}{part}" for part in parts], shape.activation, width, ffn, *source, bias=bias)
 
 
 def feed_forward(shape: Shape, layer: Layer, block: Block, source: str) -> str:

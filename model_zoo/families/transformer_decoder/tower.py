@@ -19,14 +19,8 @@ def _layer(block: Block, heads: int, head: int, ffn: int, kv_len: Dim, source: s
     block.residual("residual1", "attention-out", source)
     norm = block.norm("norm2", "residual1")
     block.group = "encoder-feed-forward"
-    if gate:
-        block.linear("gate-up", hidden, 2 * ffn, norm, bias=bias)
-        block.vector("act", gate, ffn, "gate-up")
-        wide = block.vector("gate", "Mul", ffn, "act", "gate-up", operands=2)
-    else:
-        block.linear("fc1", hidden, ffn, norm, bias=bias)
-        wide = block.vector("act", "Gelu", ffn, "fc1")
-    block.linear("fc2", ffn, hidden, wide, bias=bias, shard="k")
+    names = ("gate-up", "act", "fc2", "gate") if gate else ("fc1", "act", "fc2")
+    block.feed(names, gate or "Gelu", hidden, ffn, norm, bias=bias)
     block.residual("residual2", "fc2", "residual1")
 
 
