@@ -91,10 +91,7 @@ def tile(height: int) -> Any:
             fetch_at = builder.gep(weights, [args[4]])
             x_at = builder.gep(x_start, [builder.mul(row, builder.mul(pairs, _I64(8)))])
             row_at = [builder.gep(x_at, [builder.mul(_I64(8 * r), pairs)]) for r in range(height)]
-            count, units = ({cell: cgutils.alloca_once(builder, vector) for cell in cells} for _ in range(2))
-            for cell in cells:
-                builder.store(zero, count[cell])
-                builder.store(zero, units[cell])
+            count, units = ({cell: cgutils.alloca_once_value(builder, zero) for cell in cells} for _ in range(2))
             with cgutils.for_range(builder, pairs) as loop:
                 pair = loop.index
                 for line in range(lines):

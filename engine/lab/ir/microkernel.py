@@ -219,10 +219,8 @@ def tile(height: int) -> Any:
                 with builder.if_then(builder.and_(resume, builder.not_(whole)), likely=False):
                     exchange(inwards=True)
                 begin = [builder.select(resume, place[r], init_at) for r in range(height)]
-            sums = [[cgutils.alloca_once(builder, vector) for _ in range(NV)] for _ in range(height)]
-            for r in range(height):
-                for j in range(NV):
-                    builder.store(load(builder, begin[r], _I64(4 * VL * j), vector), sums[r][j])
+            starts = ((load(builder, at, _I64(4 * VL * j), vector) for j in range(NV)) for at in begin)
+            sums = [[cgutils.alloca_once_value(builder, value) for value in row] for row in starts]
 
             def step_of_k(word_of_a: Any, index: Any) -> None:
                 """All sums by one word of K; ``word_of_a(r)`` is row r's."""

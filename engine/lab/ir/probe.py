@@ -1,5 +1,6 @@
 """What the probe runs, as IR: products that never leave the registers, reads alone, and instructions without work."""
 
+from functools import reduce
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -34,9 +35,8 @@ def compute_ir() -> Any:
             _, base = array_at(context, builder, signature, args, 0)
             a = load(builder, base, _I64(0), words)
             b = load(builder, base, _I64(_VECTOR_BYTES), words)
-            sums = [cgutils.alloca_once(builder, vector) for _ in range(CHAINS)]
-            for i, place in enumerate(sums):
-                builder.store(load(builder, base, _I64(4 * (i % VL)), vector), place)
+            starts = (load(builder, base, _I64(4 * (i % VL)), vector) for i in range(CHAINS))
+            sums = [cgutils.alloca_once_value(builder, start) for start in starts]
             with cgutils.for_range(builder, args[1]):
                 for place in sums:
                     value = builder.load(place)
@@ -46,10 +46,7 @@ def compute_ir() -> Any:
                     else:
                         total = multiply_add(builder, kind, value, a, b)
                     builder.store(total, place)
-            add = builder.fadd if real else builder.add
-            total = builder.load(sums[0])
-            for place in sums[1:]:
-                total = add(total, builder.load(place))
+            total = reduce(builder.fadd if real else builder.add, map(builder.load, sums))
             builder.store(total, builder.bitcast(base, vector.as_pointer()), align=1)
             return context.get_dummy_value()
 
@@ -87,9 +84,7 @@ def read_ir(ahead: int) -> Any:
             base = builder.gep(array_at(context, builder, signature, args, 0)[1], [builder.mul(args[1], _I64(4))])
             group = streams * VL
             count = builder.sdiv(builder.sub(args[2], args[1]), _I64(group))
-            sums = [cgutils.alloca_once(builder, vector) for _ in range(streams)]
-            for place in sums:
-                builder.store(ir.Constant(vector, None), place)
+            sums = [cgutils.alloca_once_value(builder, ir.Constant(vector, None)) for _ in range(streams)]
             with cgutils.for_range(builder, count) as loop:
                 at = builder.gep(base, [builder.mul(loop.index, _I64(4 * group))])
                 for i, place in enumerate(sums):
@@ -97,13 +92,8 @@ def read_ir(ahead: int) -> Any:
                         ask_for(builder, builder.gep(at, [_I64(i * _VECTOR_BYTES + ahead)]), 2)
                     value = load(builder, at, _I64(i * _VECTOR_BYTES), vector)
                     builder.store(builder.xor(builder.load(place), value), place)
-            total = builder.load(sums[0])
-            for place in sums[1:]:
-                total = builder.xor(total, builder.load(place))
-            result = builder.extract_element(total, _I32(0))
-            for lane in range(1, VL):
-                result = builder.xor(result, builder.extract_element(total, _I32(lane)))
-            return result
+            total = reduce(builder.xor, map(builder.load, sums))
+            return reduce(builder.xor, (builder.extract_element(total, _I32(lane)) for lane in range(VL)))
 
         return types.int32(data, types.intp, types.intp), codegen
 
