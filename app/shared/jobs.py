@@ -1,8 +1,8 @@
 """Background work: a page submits a job, shows its place in the queue and its progress, and takes its result.
 
 Jobs of one kind share a queue of this server: few work at once, the others wait in the order they came, none takes all
-memory or all day. Whatever leaves the loop over a job cancels it: a click, the session's end. Its thread never calls
-Streamlit.
+memory or all day. Whatever ends the page that follows a job cancels it: a click, the session's end. Its thread never
+calls Streamlit.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ from engine.scenario import ScenarioError
 from engine.scenario.sentences import counted
 
 _MAX_WAITING = 16  # jobs that wait: beyond, the last would wait for minutes
-_MEMORY_S = 0.1  # between two looks at the memory
-_POLL_S = 0.03  # between two looks at a job
-_SHOW_S = 0.1  # between two drawings of its progress
+_SHOW_S = 0.1  # between two drawings of a job's progress
 _PATIENCE_S = 0.3  # that a page waits for a job it cancelled
 
 
@@ -61,7 +59,7 @@ class Queue:
         self._workers = ThreadPoolExecutor(at_once, thread_name_prefix=noun)
         self._lock = threading.Lock()
         self._jobs: dict[Job, float | None] = {}  # in their order, since when each works; None while it waits
-        self._before = self._now = self._read_s = 0.0
+        self._before = 0.0
 
     def ahead(self, job: Job) -> int:
         """Jobs that work or wait before one that waits; 0 where it does not wait. [-]"""
@@ -82,9 +80,7 @@ class Queue:
         """Why a job that works should stop now, keeping what it has; empty where it may go on."""
         now = time.monotonic()
         with self._lock:
-            if now - self._read_s >= _MEMORY_S:
-                self._read_s, self._now = now, self._memory()
-            if self._now - self._before > self._room:
+            if self._memory() - self._before > self._room:
                 return f"{self.noun}s may take {self._room / 1e6:,.0f} MB of this server together, and that is taken"
             if None in self._jobs.values() and now - (self._jobs.get(job) or now) > self._share_s:
                 return f"others wait, and it had {self._share_s:.0f} s"
@@ -109,10 +105,7 @@ RUNS = Queue("run", at_once=1)  # two measurements at once would measure each ot
 
 
 class Job:
-    """Work that waits for its turn, goes on or is over.
-
-    Whoever iterates it sees the share that is done; leaving the loop, by an exception too, cancels it.
-    """
+    """Work that waits for its turn, goes on or is over."""
 
     def __init__(self, queue: Queue, work: Callable[[Job], Any], words: Callable[[float], str] = lambda _: "") -> None:
         """`work` gets the job, to note its progress; `words` say what is done of it, of the share that is."""
@@ -188,19 +181,6 @@ class Job:
         assert self._future is not None, "a job is submitted first"
         return self._future.result()
 
-    def __iter__(self) -> Iterator[float]:
-        self.submit()
-        try:
-            with priority.patient():
-                while not self.done:
-                    self.wait(_POLL_S)
-                    yield self.share
-        finally:
-            self.cancel()
-            self.wait(_PATIENCE_S)
-        if not self.cancelled:
-            self.result()
-
 
 @contextmanager
 def line(key: str) -> Iterator[Any]:
@@ -213,10 +193,18 @@ def line(key: str) -> Iterator[Any]:
     place.empty()
 
 
-def follow(job: Job, bar: Any, share: Callable[[float], float] = lambda part: part) -> None:
-    """Submit a job and draw its progress in `bar` until it is over; raises what it raised."""
-    last_s = -math.inf
-    for part in job:  # a click on anything ends the loop at the next line drawn
-        if time.monotonic() - last_s > _SHOW_S:
-            last_s = time.monotonic()
-            bar.progress(min(share(part), 1.0), job.status())
+def follow(job: Job, bar: Any, share: Callable[[float], float] = lambda part: part) -> Any:
+    """Result of a job that is submitted, its progress drawn in `bar`; raises what it raised. None of one cancelled.
+
+    Whatever leaves this before the end cancels the job: a click on anything does as the next line is drawn.
+    """
+    job.submit()
+    try:
+        with priority.patient():
+            while not job.done:
+                bar.progress(min(share(job.share), 1.0), job.status())
+                job.wait(_SHOW_S)
+    finally:
+        job.cancel()
+        job.wait(_PATIENCE_S)
+    return None if job.cancelled else job.result()

@@ -59,7 +59,7 @@ def run(choice: KernelChoice) -> None:
     if isinstance(outcome, str):
         parts.refusal(outcome)
     else:
-        st.session_state.kernel_shown = host_runs.last()["kernel"] = outcome
+        st.session_state.kernel_shown = host_runs.LAST["kernel"] = outcome
 
 
 def headline(result: KernelShown) -> None:
@@ -147,7 +147,7 @@ def host_probe(roofline: MeasuredRoofline) -> None:
 
 def _last_result() -> KernelShown | None:
     """This reader's last run, else the last of this host."""
-    return st.session_state.get("kernel_shown") or host_runs.last().get("kernel")
+    return st.session_state.get("kernel_shown") or host_runs.LAST.get("kernel")
 
 
 def _exports() -> Files | None:

@@ -99,10 +99,7 @@ class RunningSweep(Job):
         return whole and token == encode(scenario) and replace(swept, objectives=space.objectives) == space != swept
 
     def finish(self) -> Outcome | None:
-        """What it found, after a moment for the last chunks of one that is still under way, which ends.
-
-        Whoever asks has left the loop over it: a rerun may come before Python has closed that loop's iterator.
-        """
+        """What it found, after a moment for the last chunks of one that is still under way, which ends."""
         self.cancel()
         if self.outcome is None:
             self.wait(_LAST_CHUNKS_S)
@@ -135,19 +132,14 @@ class RunningSweep(Job):
                 _outcomes[self._request] = outcome
 
     def _result(self) -> SweepResult | None:
-        callbacks: dict[str, Any] = {"progress": self._note, "cancelled": self.over}
+        options: dict[str, Any] = {"progress": self._note, "cancelled": self.over}
         if isinstance(self._designs, OperatingSpace):
-            points = priority.background().submit(serving_sweep, self._designs, **callbacks).result()
+            points = priority.background().submit(serving_sweep, self._designs, **options).result()
             return points.result if points.numbers else None
+        options["cloud"] = _CLOUD
         if self._by_search:
-            return priority.background().submit(search, self._designs, self.size, cloud=_CLOUD, **callbacks).result()
-        return sweep(
-            self._designs,
-            preparing=self._prepare,
-            executor=priority.background(),
-            cloud=_CLOUD,
-            **callbacks,
-        )
+            return priority.background().submit(search, self._designs, self.size, **options).result()
+        return sweep(self._designs, preparing=self._prepare, executor=priority.background(), **options)
 
     def _note(self, amount: int, size: int) -> None:
         self._count = amount

@@ -68,7 +68,7 @@ def smallest_change(
         now = start[axis.path] = present.get(axis.path, present)  # of axes that are tied, all
         before |= present
         values = axis.values if now in axis.values else (now, *axis.values)
-        is_range = axis.path in candidates and candidates[axis.path].is_range
+        is_range = axis.path in candidates and candidates[axis.path].row is not None
         grid.append(Axis(axis.path, tuple(sorted(values)) if is_range else values))
     search_space = Designs(designs.base, tuple(grid), designs.objectives, designs.limits)
     answer = ask(lambda: inverse(search_space, start))
@@ -108,11 +108,8 @@ def levers(outcome: Outcome, design: SweptDesign) -> dict[str, str]:
 def _in_turn(ask: Callable[[], Any]) -> Any:
     """The answer of a call that takes as long as a sweep, once its turn has come; a click elsewhere leaves it."""
     question = Job(jobs.SWEEPS, lambda _: priority.background().submit(ask).result(), lambda _: "Working it out")
-    line = st.empty()
-    for _ in question:
-        line.caption(question.status())
-    line.empty()
-    return question.result()
+    with jobs.line("sweep.ask") as bar:
+        return jobs.follow(question, bar)
 
 
 def moves(outcome: Outcome, design: SweptDesign) -> None:

@@ -1,10 +1,14 @@
 """The Kernels page: it opens with a run, a run is shown with its numbers, a refusal is a sentence (AppTest)."""
 
+import contextlib
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from streamlit.runtime.scriptrunner import StopException
 from streamlit.testing.v1 import AppTest
 
 from app.shared import host_runs
@@ -36,7 +40,7 @@ def opened(*, runs: bool = False) -> AppTest:
 
 
 def test_a_run_that_was_cancelled_does_not_start_again_by_itself():
-    host_runs.last().clear()
+    host_runs.LAST.clear()
     at = opened()
     assert not at.metric
     assert at.info[0].value.startswith("Nothing is measured yet.")
@@ -52,7 +56,7 @@ def test_every_kernel_can_be_picked_with_its_own_shape():
 
 
 def test_a_shape_beyond_the_share_of_a_reader_is_one_sentence():
-    host_runs.last().clear()
+    host_runs.LAST.clear()
     at = opened()
     if not JIT_ENABLED:
         pytest.skip("the probe needs compiled code")
@@ -67,7 +71,7 @@ def test_a_shape_beyond_the_share_of_a_reader_is_one_sentence():
 
 @pytest.mark.skipif(not JIT_ENABLED, reason="the probe needs compiled code")
 def test_a_run_shows_its_time_its_share_of_the_roofs_and_its_error():
-    host_runs.last().clear()
+    host_runs.LAST.clear()
     first = opened(runs=True)
     assert [m.label.split(" ")[0] for m in first.metric] == ["Time", "Achieved", "Of", "Error"], "never an empty frame"
     assert raw("kernels", first) == []
@@ -182,10 +186,21 @@ def _slow(seconds: float, progress) -> None:
 
 def test_another_reader_s_page_answers_while_a_run_goes_on():
     """The queue and the process are the server's: another reader's page neither waits for them nor for each other."""
-    run = host_runs.measuring((_slow, 3600.0))  # who waited for it would not answer in time
-    run.submit()
+    left = threading.Event()
+
+    def progress(share: float, text: str) -> None:
+        if left.is_set():
+            raise StopException
+
+    def follow() -> None:
+        with contextlib.suppress(StopException):
+            host_runs.follow((_slow, 3600.0), SimpleNamespace(progress=progress), str)
+
+    run = threading.Thread(target=follow)  # who waited for it would not answer in time
+    run.start()
     try:
         opened()
-        assert not run.done
+        assert run.is_alive()
     finally:
-        run.cancel()
+        left.set()
+        run.join(60)

@@ -1,11 +1,11 @@
 """Jobs of several readers share a server: some work, the others wait and say so, memory stays within its room."""
 
-import gc
 import threading
 import time
 from concurrent.futures import CancelledError
 
 import pytest
+from streamlit.runtime.scriptrunner import StopException
 
 from app.shared import jobs
 from app.shared.jobs import Job, Queue
@@ -103,7 +103,15 @@ def test_measurements_would_measure_each_other():
     two.finish()
 
 
-def test_leaving_the_loop_over_a_job_cancels_it():
+class Bar:
+    """A progress bar whose reader clicks on something once a job has begun."""
+
+    def progress(self, share: float, text: str) -> None:
+        if share > 0:
+            raise StopException
+
+
+def test_leaving_a_job_that_is_followed_cancels_it():
     def counting(job: Job) -> str:
         done = 0
         while job.note(done := done + 1, 1e9):
@@ -111,11 +119,8 @@ def test_leaving_the_loop_over_a_job_cancels_it():
         return "left"
 
     job = Job(Queue("run"), counting)
-    for share in job:
-        if share > 0:
-            break
-    del share
-    gc.collect()
+    with pytest.raises(StopException):
+        jobs.follow(job, Bar())
     job.wait(60)
     assert job.cancelled
     assert job.result() == "left"
@@ -124,31 +129,17 @@ def test_leaving_the_loop_over_a_job_cancels_it():
     assert job.seconds == taken
 
 
-def test_a_loop_over_a_job_hands_on_what_it_raised():
+def test_who_follows_a_job_gets_what_it_raised():
     def failing(job: Job) -> None:
         raise ScenarioError("batch is 0; allowed: 1 or more")
 
     with pytest.raises(ScenarioError, match="batch is 0"):
-        list(Job(Queue("run"), failing))
-
-
-def test_a_loop_over_a_job_that_is_collected_on_the_jobs_own_thread_ends():
-    waiting, closed = threading.Event(), threading.Event()
-
-    def close(job: Job) -> None:
-        assert waiting.wait(200)
-        loop.close()
-        closed.set()
-
-    loop = iter(Job(Queue("sweep"), close))
-    next(loop)
-    waiting.set()
-    assert closed.wait(120)
+        jobs.follow(Job(Queue("run"), failing), Bar())
 
 
 def test_a_job_that_is_over_stays_as_it_is():
     job = Job(Queue("run"), lambda job: 42)
-    assert list(job) is not None
+    assert jobs.follow(job, Bar()) == 42
     job.cancel()
     assert not job.cancelled
     assert job.result() == 42

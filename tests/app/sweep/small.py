@@ -1,10 +1,11 @@
 """A small space, what a sweep of it finds and the page that shows it: what tests of the Sweep page share."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 from streamlit.testing.v1 import AppTest
 
-from app.shared import cached
+from app.shared import cached, jobs
 from app.views.sweep import background, spaces
 from app.views.sweep.axes import AxisRange
 from app.views.sweep.outcome import Outcome
@@ -28,12 +29,19 @@ TIED = SMALL.with_axis(BANDWIDTH, AxisRange("1.8 TB/s", "450 GB/s", 4)).tie("bat
 NAMES = ["latency_per_unit_s", "power_w", "throughput_per_s", "throughput_per_w"]
 
 
+def followed(running: background.RunningSweep) -> list[float]:
+    """The progress that is drawn of a sweep until it is over."""
+    shares = []
+    jobs.follow(running, SimpleNamespace(progress=lambda share, text: shares.append(share)))
+    return shares
+
+
 def outcome(scenario=GPU, space=SMALL) -> Outcome:
     """What a small sweep finds."""
     report = cached.report(encode(scenario))
     metrics = spaces.operating(space, scenario) if space.serving else spaces.metrics(report)
     running = background.RunningSweep(report, space, metrics, "key")
-    shares = list(running)
+    shares = followed(running)
     assert shares == sorted(shares)
     assert running.outcome is not None
     return running.outcome

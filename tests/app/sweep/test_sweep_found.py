@@ -18,7 +18,7 @@ from engine.evaluate import evaluate
 from engine.scenario import ScenarioError, decode, encode
 from engine.scenario.overrides import apply
 from engine.sweep import FIGURES
-from tests.app.sweep.small import BANDWIDTH, GPU, HOME, SMALL, TIED, outcome
+from tests.app.sweep.small import BANDWIDTH, GPU, HOME, SMALL, TIED, followed, outcome
 from tests.app.valid import valid
 
 pytestmark = pytest.mark.timeout(300)  # the first run compiles the engine's kernels
@@ -34,12 +34,12 @@ def test_what_one_reader_has_swept_another_has_at_once(monkeypatch):
     metrics = spaces.metrics(report)
     first = background.RunningSweep(report, SMALL, metrics, "first")
     assert first.outcome is None
-    list(first)
+    followed(first)
     assert background.RunningSweep(report, SMALL, metrics, "first").finish() is first.outcome
     assert background.RunningSweep(report, SMALL.without("precision"), metrics, "first").outcome is None
     stopped = background.RunningSweep(report, SMALL, metrics, "stopped")
     monkeypatch.setattr(stopped, "over", lambda: True)
-    list(stopped)
+    followed(stopped)
     assert background.RunningSweep(report, SMALL, metrics, "stopped").outcome is None
 
 
@@ -180,9 +180,9 @@ def test_leaving_a_running_sweep_stops_it_and_keeps_what_is_done(monkeypatch):
         SMALL.objectives,
     )
     running = background.RunningSweep(report, wide, metrics, "key")
-    for share in running:
-        if share > 0:
-            break
+    running.submit()
+    while running.share == 0.0:
+        running.wait(0.01)
     found = running.finish()
     assert found is not None
     assert found.partial
@@ -235,7 +235,7 @@ def test_a_search_without_its_package_says_what_to_install(monkeypatch):
     many = SMALL.with_axis("links.peer.bandwidth", AxisRange("1 GB/s", "1 TB/s", 4096))
     running = background.RunningSweep(report, many, spaces.metrics(report), "key", by_search=True)
     with pytest.raises(ScenarioError, match="pip install pymoo"):
-        list(running)
+        followed(running)
 
 
 def test_systems_and_networks_are_axes_and_a_tile_stands_beside_a_system_without_one():

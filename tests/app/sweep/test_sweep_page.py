@@ -26,7 +26,7 @@ def test_the_page_opens_with_what_its_usual_axes_give():
 def test_a_link_runs_what_its_sender_saw():
     many = SMALL.with_axis("devices.0.power.max", AxisRange("50 W", "500 W", 4096)).with_axis("streams", (1, 2, 4))
     many = many.with_axis("links.peer.bandwidth", AxisRange("1 GB/s", "100 GB/s", 4096))
-    assert prod(map(axes.length, dict(many.axes).values())) > axes.DESIGNS
+    assert prod(map(len, dict(many.axes).values())) > axes.DESIGNS
     assert "designs are ready" in said(opened(space=many))  # more than anybody waits for is offered only
     at = opened()
     assert "**40 designs in " in said(at)
@@ -129,7 +129,7 @@ def test_a_space_too_large_to_try_whole_is_searched(monkeypatch):
         ("devices.0.peak.fp16", "60 TFLOP/s", "250 TFLOP/s"),
     ):
         wide = wide.with_axis(path, AxisRange(low, high, 4096))
-    assert prod(map(axes.length, dict(wide.axes).values())) > 10**12
+    assert prod(map(len, dict(wide.axes).values())) > 10**12
     at = opened(space=wide)
     assert at.button(key="x.run").label.startswith("Search ")
     assert at.toggle(key="v.sweep.search").disabled

@@ -11,6 +11,7 @@ from app.shared.jobs import Queue, resident
 from app.views.sweep import axes, background, spaces
 from engine.resolve.presets import PRESETS
 from engine.scenario import encode
+from tests.app.sweep.small import followed
 
 
 @pytest.mark.timeout(900)
@@ -25,14 +26,14 @@ def test_three_sweeps_of_the_largest_space_stay_within_their_room_and_one_says_t
     ]  # all tie: a front
     spans = tuple((p, replace(axes.candidates(report.scenario)[p].first, steps=axes.MOST_STEPS)) for p in paths)
     space, metrics = spaces.PageSpace(spans, ("latency_per_unit_s", "throughput_per_s")), spaces.metrics(report)
-    assert prod(map(axes.length, dict(space.axes).values())) == 4096**3
+    assert prod(map(len, dict(space.axes).values())) == 4096**3
     short = replace(space, axes=tuple((path, replace(span, steps=16)) for path, span in spans))
-    for _ in background.RunningSweep(report, short, metrics, "key"):
-        pass  # what is compiled and loaded once is no sweep's own
+    followed(
+        background.RunningSweep(report, short, metrics, "key")
+    )  # what is compiled and loaded once is no sweep's own
     running = [background.RunningSweep(report, space, metrics, "key") for _ in range(3)]
-    loops = [iter(one) for one in running]
-    for loop in loops:
-        next(loop)
+    for one in running:
+        one.submit()
     before = resident()
     told = {one.status() for one in running}
     assert "Waiting: 2 sweeps ahead of yours" in told
@@ -40,8 +41,7 @@ def test_three_sweeps_of_the_largest_space_stay_within_their_room_and_one_says_t
     while any(one.outcome is None for one in running) and time.monotonic() < deadline:
         assert resident() - before < 250e6  # chunks of two sweeps that have begun come on top
         time.sleep(0.05)
-    for one, loop in zip(running, loops):
-        loop.close()
+    for one in running:
         assert one.finish().partial
         assert "60 MB of this server" in one.finish().why
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(300)  # the first run compiles the engine's ker
 def test_the_first_space_of_every_preset_is_small_enough_and_every_value_is_allowed(id):
     scenario = PRESETS[id].scenario
     usual = axes.usual(scenario)
-    assert 2 <= prod(map(axes.length, usual.values())) <= axes.DESIGNS
+    assert 2 <= prod(map(len, usual.values())) <= axes.DESIGNS
     assert scenario.batch in usual.get("batch", (scenario.batch,))
     for path, values in usual.items():
         listed = axes.values_of(values)
