@@ -177,9 +177,8 @@ def paste(text: str) -> None:
         else:
             add(Entry(link.read(token_in(text))))
     except (ScenarioError, ValueError) as error:
-        say(
-            PARAM, f"{fmt.sentence(error if isinstance(error, ScenarioError) else 'This is no link')} Nothing was added"
-        )
+        reason = error if isinstance(error, ScenarioError) else "This is no link"
+        say(PARAM, f"{fmt.sentence(reason)} Nothing was added")
 
 
 @callback

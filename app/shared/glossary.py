@@ -26,7 +26,6 @@ from model_zoo.catalog import default_zoo
 
 WORDS: dict[str, dict[str, Any]] = read_plain(Path(__file__).with_name("glossary.yaml"))
 HELP, SCHEMES, BETWEEN, LEVERS = (WORDS[name] for name in ("help", "schemes", "between", "levers"))
-_TINY = {"sample": "smpl"}  # on half of a phone
 
 
 def texts_of(module: str) -> SimpleNamespace:
@@ -78,9 +77,9 @@ def tidy(label: str) -> str:
     return level_name(" ".join(labels))
 
 
-def rate_unit(unit: str, tiny: bool = False) -> str:
+def rate_unit(unit: str) -> str:
     """`token` -> `tok`: the short form that carries a rate."""
-    return WORDS["rates"].get(unit, _TINY.get(unit, unit) if tiny else unit)
+    return WORDS["rates"].get(unit, unit)
 
 
 def against(now: float | None, base: float | None, rising: bool, time: bool = False) -> tuple[str, str] | None:

@@ -252,8 +252,6 @@ class Site:
 
 def log_edges(low: float, high: float) -> NDArray[np.float64]:
     """Edges of bins that are equally wide on a log axis. [s]"""
-    if not 0 < low < high:
-        raise traffic.TrafficError(f"bins from {low!r} s to {high!r} s; they need a positive range")
     bins = max(12, math.ceil(_BINS_PER_DECADE * math.log10(high / low)))
     return np.geomspace(low, high, bins + 1)
 

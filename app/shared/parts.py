@@ -221,15 +221,11 @@ def table_alt(frame: Iterable[Any]) -> str:
 
 def metrics(rows: Sequence[tuple[str | None, ...]], across: int) -> None:
     """Numbers in cards, so many beside each other: label, value, then the quiet line below and help, if it has any."""
+    look: dict[str, Any] = {"border": True, "height": "stretch", "delta_color": "off", "delta_arrow": "off"}
     with st.grid(across, min_column_width=150):
         for row in rows:
-            metric(*row)
-
-
-def metric(label: Any, value: Any, below: str | None = None, help: str | None = None, **options: Any) -> None:
-    """A number in a card of its own, with a quiet line below."""
-    look: dict[str, Any] = {"border": True, "height": "stretch", "delta_color": "off", "delta_arrow": "off"}
-    st.metric(label, value, below, help=help, **look, **options)
+            label, value, below, help = (*row, None, None)[:4]
+            st.metric(str(label), value, below, help=help, **look)
 
 
 def refusal(problem: object) -> None:

@@ -10,6 +10,7 @@ from engine.choose.question import QUESTIONS, READABLE, read_fields, read_number
 from engine.cli.command import Answer
 from engine.cli.output import lines_of
 from engine.scenario import ScenarioError
+from engine.scenario.overrides import parse_setting
 from engine.scenario.sentences import counted
 from entries.schema import hint
 
@@ -31,9 +32,7 @@ def _what_ifs(texts: list[str]) -> list[dict[str, Any]]:
     by_part: dict[str, dict[str, str]] = {}
     for text in texts:
         system, _, change = text.partition(":")
-        path, equals, value = change.partition("=")
-        if not equals:
-            raise ScenarioError(f"what-if is {text[:60]!r}: SYSTEM:PATH=VALUE is needed")
+        path, value = parse_setting(change)
         by_part.setdefault(system, {})[path] = value
     return [{"system": system, "overrides": overrides} for system, overrides in by_part.items()]
 

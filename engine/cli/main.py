@@ -62,20 +62,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code."""
     try:
         args = build_parser().parse_args(argv)
-    except InputError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    if sys.stdout is None:
-        sys.stderr.write("stdout is closed: there is nowhere to answer\n")
-        return 2
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a letter shows another instead of nothing
-    problems = (*default_catalog().problems, *default_zoo().problems)
-    for problem in problems[:_PROBLEMS]:
-        sys.stderr.write(f"{problem}\n")
-    if len(problems) > _PROBLEMS:
-        sys.stderr.write(f"and {len(problems) - _PROBLEMS:,} more files that can't be used\n")
-    try:
+        if sys.stdout is None:
+            raise InputError("stdout is closed: there is nowhere to answer")
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a letter shows another instead of nothing
+        problems = (*default_catalog().problems, *default_zoo().problems)
+        for problem in problems[:_PROBLEMS]:
+            sys.stderr.write(f"{problem}\n")
+        if len(problems) > _PROBLEMS:
+            sys.stderr.write(f"and {len(problems) - _PROBLEMS:,} more files that can't be used\n")
         answer = resolve_name(f"engine.cli.{args.answer}")(args)
         if answer is not None:
             emit(*answer, args.json, args.spelled)

@@ -11,6 +11,7 @@ from engine.devices.gpu.operators.kinds import expert_kernel
 from engine.devices.gpu.operators.predict import named_part, predict
 from engine.devices.gpu.operators.rows import RowsError, kind_named, parse_columns, read_rows, write_rows
 from engine.scenario.files import beside, writable
+from engine.scenario.overrides import parse_setting
 from engine.scenario.sentences import amount, percent
 
 
@@ -22,20 +23,14 @@ def op(args: argparse.Namespace) -> Answer:
 def _operator(args: argparse.Namespace) -> Answer:
     if args.operator is None or args.device is None or args.shape is None:
         raise RowsError("an operator, --device and --shape are needed, or a table with --from")
-    if args.kind is not None or args.out is not None:
-        name, value = ("kind", args.kind) if args.kind is not None else ("out", args.out)
-        raise RowsError(f"--{name} is {str(value)[:60]!r} without --from, the table it belongs to")
+    refuse(args, ("kind", "out"), "one operator; a table of --from has it")
     kind = kind_named(args.operator)
     extents = args.shape.lower().split("x")
     if len(extents) != len(kind.shape):
         raise RowsError(f"shape is {args.shape[:60]!r}: {kind.name} needs {'x'.join(kind.shape)}")
     row = {"device": args.device, "framework": args.runtime, kind.format: args.precision or "bfloat16"}
     row |= dict(zip(kind.shape, extents, strict=True))
-    for pair in args.extra:
-        name, sign, value = pair.partition("=")
-        if not sign:
-            raise RowsError(f"--with is {pair[:60]!r}; NAME=VALUE is allowed")
-        row[name] = value
+    row |= dict(map(parse_setting, args.extra))
     texts, numbers = parse_columns(kind, {name: [value] for name, value in row.items()})
     answers = predict(kind, texts, numbers, args.cold)
     if answers.why[0]:

@@ -100,8 +100,6 @@ def _scheduler(args: argparse.Namespace, scenario: Scenario | None) -> Scheduler
 
 def _load(args: argparse.Namespace, process: Any) -> Any:
     """The closed loop or the arrivals that the arguments mean."""
-    if args.think_law not in ("fixed", "exponential"):
-        raise ScenarioError(f"think-law is {brief(args.think_law)}; it must be fixed or exponential")
     if args.clients is None:
         if process is None:
             raise ScenarioError("clients or qps is needed: a closed loop of so many requests in flight, or a rate")
@@ -230,19 +228,15 @@ def _limits(args: argparse.Namespace) -> dict[str, float]:
     return {f"{name}_s": value for name in ("ttft", "tpot", "e2e") if (value := getattr(args, f"limit_{name}"))}
 
 
-def _times(report: ServingReport | LoopReport, names: Sequence[str]) -> Iterator[str]:
-    yield from _figures(report, names)
-    if report.goodput_per_s is not None:
-        yield f"{'goodput':16} {report.goodput_per_s:.4g} requests/s within the limits"
-
-
-def _figures(report: ServingReport | LoopReport | PriorityReport, names: Sequence[str]) -> Iterator[str]:
-    """A line of every time that a report has."""
+def _times(report: ServingReport | LoopReport | PriorityReport, names: Sequence[str]) -> Iterator[str]:
+    """A line of every time that a report has, and of its goodput."""
     for name in names:
         figures: Figures | None = getattr(report, name)
         if figures is not None:
             cells = (f"{metric} {_with_interval(value)}" for metric, value in vars(figures).items())
             yield f"{name.replace('_', ' '):16} {'  '.join(cells)}"
+    if (goodput := getattr(report, "goodput_per_s", None)) is not None:
+        yield f"{'goodput':16} {goodput:.4g} requests/s within the limits"
 
 
 def _with_interval(figure: Estimate) -> str:
@@ -257,7 +251,7 @@ def report_lines(report: ServingReport) -> Iterator[str]:
     yield from _times(report, ("ttft", "itl", "tpot", "e2e", "first_wave_ttft", "steady_ttft", "steady_e2e"))
     for group in report.classes:
         yield f"priority {group.priority}, {counted(group.requests, 'request')}"
-        yield from _figures(group, ("ttft", "itl", "tpot", "e2e"))
+        yield from _times(group, ("ttft", "itl", "tpot", "e2e"))
     share = report.peak_kv_blocks / report.kv_blocks
     counts = f"{counted(report.passes, 'pass')}, {counted(report.preemptions, 'preemption')}"
     yield f"{counts}, KV cache {percent(share)} full at its peak"

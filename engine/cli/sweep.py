@@ -58,14 +58,10 @@ def sweep(args: argparse.Namespace) -> Answer:
     space = space_of(args.space)
     if args.pareto:
         space = replace(space, objectives=objectives_of(args.pareto))
-    last = -1
 
     def progress(count: int, size: int) -> None:
-        nonlocal last
-        percent = 100 * count // max(size, 1)
-        if sys.stderr.isatty() and percent > last:
-            last = percent
-            sys.stderr.write(f"\r{percent}% of {size:,} designs")
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r{100 * count // max(size, 1)}% of {size:,} designs")
 
     if args.search is not None:
         result = search(space, args.search, seed=args.seed, progress=progress, top=args.top)

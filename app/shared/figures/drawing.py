@@ -33,8 +33,8 @@ def hover(title: str, *lines: str) -> str:
 class Bar:
     """A horizontal bar: its row, its length and start in the axis's unit, its colour and what it says.
 
-    A hatch of some shape lies `over` its colour or, in that colour, over nothing; `band` is how far its end may lie
-    below and above; bars of a `part` are one entry of the legend; `text` stands inside where it fits.
+    A hatch of some shape is in its colour, over nothing; `band` is how far its end may lie below and above; bars of a
+    `part` are one entry of the legend; `text` stands inside where it fits.
     """
 
     row: int
@@ -43,7 +43,6 @@ class Bar:
     says: str
     start: float = 0.0
     hatch: str = ""
-    over: bool = False
     band: tuple[float, float] | None = None
     part: str = ""
     text: str = ""
@@ -53,24 +52,17 @@ def bars(marks: Sequence[Bar], dark: bool, *, width: float = BAR_WIDTH, outline:
     """A trace for each part, in their order; `outline` is the width of the line around a wide bar. [px]"""
     traces: list[Trace] = []
     wide = _WIDE * max((bar.start + bar.length for bar in marks), default=0.0)
-    for part, over in dict.fromkeys((bar.part, bar.over) for bar in marks):
-        group = [bar for bar in marks if (bar.part, bar.over) == (part, over)]
+    for part in dict.fromkeys(bar.part for bar in marks):
+        group = [bar for bar in marks if bar.part == part]
         marker: dict[str, Any] = {"color": [b.colour for b in group]}
         if outline:
             marker["line"] = {"width": [outline * (b.length > wide) for b in group], "color": "rgba(128,128,128,0.35)"}
         if any(b.hatch for b in group):
-            marker["pattern"] = {
-                "shape": [b.hatch for b in group],
-                "fillmode": "overlay" if over else "replace",
-                "size": 6,
-                "solidity": 0.25 if over else 0.5,
-            }
+            marker["pattern"] = {"shape": [b.hatch for b in group], "fillmode": "replace", "size": 6, "solidity": 0.5}
         trace: Trace = {
             "type": "bar",
             "orientation": "h",
             "name": part,
-            "legendgroup": part,
-            "showlegend": all(trace["name"] != part for trace in traces),
             "y": [b.row for b in group],
             "x": [b.length for b in group],
             "base": [b.start for b in group],

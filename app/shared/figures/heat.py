@@ -33,22 +33,16 @@ def heat(
         [f"<b>{titles[0]} {c} × {titles[1]} {r}</b><br>{cell}" for c, cell in zip(across, row)]
         for r, row in zip(up, cells)
     ]
-    finite = [v for row in numbers for v in row if v is not None]
     small = {"size": 12}
     map_: Trace = {
         "type": "heatmap",
         "z": numbers,
-        "x": list(range(len(across))),
-        "y": list(range(len(up))),
         "colorscale": "Cividis",
         "reversescale": True,
         "hovertext": says,
         "hoverinfo": "text",
-        "hoverongaps": True,
         "xgap": 1,
         "ygap": 1,
-        "zmin": min(finite, default=0),
-        "zmax": max(finite, default=1),
         "colorbar": {"thickness": 10, "outlinewidth": 0, "ticks": "", "tickfont": small}
         | {"title": {"text": scale.unit, "font": small}},
     }

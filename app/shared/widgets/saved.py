@@ -42,8 +42,7 @@ def presets() -> None:
         label = "Presets, one for each document"
         pick(label, heads, "w.preset", head, commit, st.pills, label_visibility="collapsed")
         with st.popover("More"), st.container(width=300 if parts.mobile() else 460):
-            by_document = sorted(PRESETS.values(), key=lambda preset: preset.document)
-            titles = {preset.id: f"{TITLES[preset.document]} · {preset.title}" for preset in by_document}
+            titles = {id: f"{TITLES[preset.document]} · {preset.title}" for id, preset in PRESETS.items()}
             pick("Preset", titles, "w.more", preset, commit, index=None, placeholder="Choose a preset")
             if near and not matching:
                 st.button(

@@ -163,10 +163,7 @@ def graph(workload: Any) -> None:
         )
     )
     flops = fmt.scale([op.flops.at(*at) for op in phase.ops], "FLOP")
-    frame = {
-        "Operator": [op.name for op in phase.ops],
-        "Kind": [op.kind for op in phase.ops],
-        "Copies": [op.layers for op in phase.ops],
+    frame = columns(phase.ops, {"Operator": "name", "Kind": "kind", "Copies": "layers"}) | {
         f"Work of one ({flops.unit})": [flops(op.flops.at(*at)) for op in phase.ops],
         "Parameters": [op.stored * op.layers for op in phase.ops],
         "Reads from": [", ".join(op.inputs) for op in phase.ops],

@@ -12,6 +12,7 @@ import streamlit as st
 from app.shared import formats as fmt
 from app.shared import link
 from app.shared.boundary import callback
+from app.shared.report_tables import columns
 from app.shared.widgets import pickers, sidebar
 from app.shared.widgets.choices import remember, say
 from app.shared.widgets.controlled import SEGMENTS, controlled, pick
@@ -42,7 +43,7 @@ class PageQuestion:
         self.question, self._commit = question, commit
 
     def preset(self, id: str | None) -> None:
-        """PageQuestion one of the questions that are worth asking first."""
+        """Ask one of the questions that are worth asking first."""
         if id:
             self._commit(QUESTIONS[id].question.token)
 
@@ -62,7 +63,7 @@ class PageQuestion:
             say(_PARAM, texts.NOTHING_CHANGED.format(why=fmt.sentence(error)))
 
     def workload(self, id: str) -> None:
-        """PageQuestion about another workload: its own lengths, and limits that it can have."""
+        """Ask about another workload: its own lengths, and limits that it can have."""
         decoder = default_zoo().graph(id).causal
         fields: dict[str, Any] = {"workload": id, "inputs": None, "outputs": None}
         self.change(**fields | ({} if decoder else {"ttft_s": None, "tpot_s": None, "sla": {}}))
@@ -210,16 +211,10 @@ def _prices(ask: PageQuestion) -> None:
     with st.expander(f"Prices · {len(q.prices) or 'list prices'}{' of yours' if q.prices else ''}", key="open.prices"):
         ids = list(q.systems or catalog.ids("systems"))
         ids.sort(key=lambda id: (id not in q.prices, catalog.system(id).name))
-        list_prices = [catalog.device(catalog.system(id).devices[0].device).price for id in ids]
-        user_prices = [q.prices.get(id) for id in ids]
-        frame = pd.DataFrame(
-            {
-                "System": [catalog.system(id).name for id in ids],
-                "List $": [None if price is None else price.si for price in list_prices],
-                "Yours $": [None if price is None else price.usd for price in user_prices],
-                "Yours $/h": [None if price is None else price.usd_per_hour for price in user_prices],
-            }
-        ).astype({"List $": float, "Yours $": float, "Yours $/h": float})
+        devices = [catalog.device(catalog.system(id).devices[0].device) for id in ids]
+        data = {"System": [catalog.system(id).name for id in ids]} | columns(devices, {"List $": "price.si"})
+        frame = pd.DataFrame(data | columns([q.prices.get(id) for id in ids], _COLUMNS))
+        frame = frame.astype(dict.fromkeys(("List $", *_COLUMNS), float))
         key = f"h.prices.{hash((tuple(ids), q.token))}"
         number = partial(st.column_config.NumberColumn, format="localized", min_value=0.0)
         st.data_editor(

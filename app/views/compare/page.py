@@ -56,7 +56,7 @@ def _on(system: str | None) -> None:
 def controls(now: Comparison, columns: list[ComparedScenario]) -> None:
     """The sidebar: what is compared, with what, and notes."""
     with st.sidebar:
-        presets = {preset.id: preset.pill for preset in sorted(PRESETS.values(), key=lambda preset: preset.document)}
+        presets = {id: preset.pill for id, preset in PRESETS.items()}
         pick("Add a preset", presets, "c.preset", None, _add_preset, index=None, placeholder="Choose a preset")
         systems, hint = pickers.all_systems(), texts.ADD_SYSTEM_HELP
         pick("Add a system", systems, "c.system", None, _on, index=None, placeholder=hint)

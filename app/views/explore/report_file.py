@@ -42,7 +42,7 @@ class HeadlineFigure:
 
 def _rate(value: float | None, unit: str, over: str, room: int) -> tuple[str, str]:
     """A rate that fits its card, and the unit's name for the label where the card has no room for it."""
-    text = fmt.si(value, f"{glossary.rate_unit(unit, room == _ROOM_PHONE)}/{over}")
+    text = fmt.si(value, f"{glossary.rate_unit(unit)}/{over}")
     if len(text) <= room or value is None:
         return text, ""
     return f"{fmt.si(value)}/{over}", f"{unit}s, "

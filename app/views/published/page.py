@@ -45,32 +45,18 @@ def counters(rows: list[claims.Row]) -> None:
     """Independent timing predictions apart from the rest, and what is not predicted."""
     head = headline.Headline(rows)
     kinds = headline.other_kinds(rows)
-    with st.grid(4, min_column_width=150):
-        parts.metric(
-            "Independent :gray[met]",
-            f"{head.count - len(head.missed)} of {head.count}",
-            f"{len(head.missed)} missed",
-            help=texts.INDEPENDENT_MET_HELP.format(missed=", ".join(head.missed) or "none"),
-        )
-        parts.metric(
-            "Other figures :gray[met]",
-            f"{sum(inside for _, _, inside in kinds)} of {sum(count for _, count, _ in kinds)}",
-            texts.NO_EVIDENCE,
-            help="; ".join(f"{count} {words}, {inside} met" for words, count, inside in kinds) + ".",
-        )
-        parts.metric(
-            "Typical error :gray[median]",
-            fmt.band(head.median) if head.median is not None else fmt.UNKNOWN,
-            fmt.band(head.p90) if head.p90 is not None else None,
-            delta_description=texts.NINE_TEN,
-            help=texts.TYPICAL_ERROR_HELP,
-        )
-        missing = sum(row["predicted"] is None for row in rows)
-        parts.metric(
-            "Not predicted",
-            f"{missing} of {len(rows)}",
-            texts.WITH_REASON,
-        )
+    count, inside = (sum(kind[at] for kind in kinds) for at in (1, 2))
+    missed = texts.INDEPENDENT_MET_HELP.format(missed=", ".join(head.missed) or "none")
+    listing = "; ".join(f"{number} {words}, {met} met" for words, number, met in kinds) + "."
+    middle, late = (fmt.UNKNOWN if error is None else fmt.band(error) for error in (head.median, head.p90))
+    independent, missing = head.count - len(head.missed), sum(row["predicted"] is None for row in rows)
+    cells = [
+        ("Independent :gray[met]", f"{independent} of {head.count}", f"{len(head.missed)} missed", missed),
+        ("Other figures :gray[met]", f"{inside} of {count}", texts.NO_EVIDENCE, listing),
+        ("Typical error :gray[median]", middle, f"{late} {texts.NINE_TEN}", texts.TYPICAL_ERROR_HELP),
+        ("Not predicted", f"{missing} of {len(rows)}", texts.WITH_REASON),
+    ]
+    parts.metrics(cells, 4)
 
 
 def detail(row: claims.Row) -> None:

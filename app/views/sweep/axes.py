@@ -50,6 +50,9 @@ class AxisRange:
     steps: int
     log: bool = True
 
+    def __len__(self) -> int:
+        return self.steps
+
 
 Values = tuple[Any, ...] | AxisRange
 
@@ -68,11 +71,6 @@ class Candidate:
     help: str = ""
     row: SpecNumber | None = None  # of a range: the number that it turns
     initial: bool = False  # an axis of the first space
-
-    @property
-    def is_range(self) -> bool:
-        """Whether its values are a range of a quantity."""
-        return not self.options
 
 
 def _whole(low: int, high: int) -> tuple[int, ...]:
@@ -333,11 +331,6 @@ def _number(text: str) -> str | float:
         return float(text.replace(",", ""))
     except ValueError:
         return text
-
-
-def length(values: Values) -> int:
-    """Values of an axis. [-]"""
-    return values.steps if isinstance(values, AxisRange) else len(values)
 
 
 def axis_words(candidate: Candidate, values: Values) -> str:

@@ -24,7 +24,7 @@ from engine.traffic.scenario_load import is_decoder
 from hardware_specs.quantity import SpecError
 
 _KINDS = {False: "Designs", True: texts.SERVING}
-_NONE = "none"
+_EMPTY: dict[str, Any] = {"index": None, "placeholder": "none"}  # of a select box that may be so
 _SEARCH = "v.sweep.search"
 
 
@@ -65,14 +65,8 @@ def _range(candidate: Candidate, span: AxisRange, ask: SpaceChoice) -> None:
     st.caption(f"{fmt.plain(str(candidate.now))} in the catalog. {fmt.plain(candidate.help)}")
 
 
-def _tie(
-    path: str, partner: str | None, partners: list[str], candidates: Mapping[str, Candidate], ask: SpaceChoice
-) -> None:
-    def commit(choice: str) -> None:
-        ask.choose(ask.space.tie(path, None if choice == _NONE else choice))
-
-    names, now = {_NONE: _NONE} | {p: candidates[p].label for p in partners}, partner or _NONE
-    pick("Set together with", names, f"x.tie.{path}", now, commit, help=texts.TIED_HELP, disabled=not partners)
+def _tie(path: str, ask: SpaceChoice, partner: str | None) -> None:
+    ask.choose(ask.space.tie(path, partner))
 
 
 def _kind(ask: SpaceChoice) -> None:
@@ -99,8 +93,9 @@ def _axes(candidates: Mapping[str, Candidate], ask: SpaceChoice) -> None:
                 _range(candidate, values, ask)
             else:
                 _list(candidate, values, ask)
-            alike = [p for p, _ in space.axes if p != path and _lever(p) == _lever(path)]
-            _tie(path, partners[0] if partners else None, alike, candidates, ask)
+            alike = {p: candidates[p].label for p, _ in space.axes if p != path and _lever(p) == _lever(path)}
+            now, tie, help = next(iter(partners), None), partial(_tie, path, ask), texts.TIED_HELP
+            pick("Set together with", alike, f"x.tie.{path}", now, tie, help=help, disabled=not alike, **_EMPTY)
             st.button(
                 "Remove axis",
                 key=f"x.remove.{path}",
@@ -148,19 +143,19 @@ def _objectives(metrics: Mapping[str, Metric], ask: SpaceChoice, names: list[str
     st.markdown("**Objectives**")
     objectives = list(ask.space.objectives)
 
-    def commit(at: int, value: str) -> None:
+    def commit(at: int, value: str | None) -> None:
         remaining = [o for i, o in enumerate(ask.space.objectives) if i != at]
-        choice = remaining if value == _NONE else [*remaining[:at], value, *remaining[at:]]
-        result = tuple(dict.fromkeys(v for v in choice if v in metrics))
+        result = tuple(dict.fromkeys(v for v in (*remaining[:at], value, *remaining[at:]) if v in metrics))
         if len(result) >= 2:
             ask.choose(replace(ask.space, objectives=result))
 
     labels = {n: f"{'most' if m.rising else 'least'} {in_text(m.label)}" for n, m in metrics.items()}
     for at, label in enumerate(("X axis", "Y axis", "Third objective")):
         remaining = [w for i, w in enumerate(objectives) if i != at]
-        options = ({_NONE: _NONE} if at == 2 else {}) | {n: words for n, words in labels.items() if n not in remaining}
-        now = objectives[at] if at < len(objectives) else _NONE
-        pick(label, options, f"x.objective.{at}", now, partial(commit, at))
+        options = {n: words for n, words in labels.items() if n not in remaining}
+        look = _EMPTY if at == 2 else {}
+        now = objectives[at] if at < len(objectives) else None
+        pick(label, options, f"x.objective.{at}", now, partial(commit, at), **look)
     missing = set(names) - set(metrics)
     if any("usd" in name for name in missing):
         st.caption(texts.NO_COST)

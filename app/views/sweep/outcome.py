@@ -84,13 +84,6 @@ class Outcome:
         step = max(1, math.ceil(len(self.front) / _FRONT_DRAWN))
         return np.array([d.number for d in self.front[::step]], dtype=np.int64)
 
-    @cached_property
-    def front_figures(self) -> np.ndarray:
-        """All figures of those, (figures, n). [SI]"""
-        price = Figures(self.space)
-        of = (lambda n: [*self._swept(n).values()]) if self.serving else (lambda n: price.of(n)[0])
-        return np.array([of(number) for number in self.front_numbers.tolist()]).T.reshape(len(self.result.figures), -1)
-
     def _swept(self, number: int) -> dict[str, float]:
         """All figures of a design of the cloud. [SI]"""
         at = int(np.searchsorted(self.result.cloud_numbers, number))
@@ -117,7 +110,10 @@ class Outcome:
         """Cloud and front with all that they may be brushed by and coloured by."""
         behind = ~np.isin(self.cloud_numbers, self.front_numbers)
         numbers = np.concatenate([self.cloud_numbers[behind], self.front_numbers])
-        figures = np.concatenate([self.cloud_figures[:, behind], self.front_figures], axis=1)
+        price = Figures(self.space)
+        of = (lambda n: [*self._swept(n).values()]) if self.serving else (lambda n: price.of(n)[0])
+        front = np.array([of(number) for number in self.front_numbers.tolist()]).T.reshape(len(self.result.figures), -1)
+        figures = np.concatenate([self.cloud_figures[:, behind], front], axis=1)
         columns, figure_names = list[Column](), self.result.figures
         for name in dict.fromkeys((*self.objectives, *self.metrics)):
             values, metric = figures[figure_names.index(name)], self.metrics[name]
@@ -156,10 +152,6 @@ class Outcome:
         low, high = cost.min(axis=0), cost.max(axis=0)
         away = (cost - low) / np.where(high > low, high - low, 1.0)
         return self.front[int(np.argmin((away**2).sum(axis=1)))]
-
-    def place(self, design: SweptDesign) -> int | None:
-        """Where a design stands on the front; None where it does not."""
-        return next((i for i, d in enumerate(self.front) if d.number == design.number), None)
 
     @cached_property
     def failures(self) -> list[tuple[float, str]]:

@@ -111,8 +111,8 @@ def upright(outcome: Outcome) -> None:
 def card(outcome: Outcome) -> None:
     """The selected design beside the current one, and where to take it."""
     design = selection(outcome)
-    place = outcome.place(design)
-    where = f"{place + 1} of {len(outcome.front)}" if place is not None else texts.NOT_FRONT
+    places = {d.number: f"{at} of {len(outcome.front)}" for at, d in enumerate(outcome.front, 1)}
+    where = places.get(design.number, texts.NOT_FRONT)
     noun = spaces.noun(outcome.serving)
     with parts.card(texts.SELECTED.format(noun=noun.removesuffix("s")), where):
         figures = (outcome.metrics[name].text(design.figures[name]) for name in outcome.objectives)

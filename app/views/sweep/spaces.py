@@ -79,7 +79,7 @@ class PageSpace:
     def size(self) -> int:
         """Designs of the space. [-]"""
         values = dict(self.axes)
-        return math.prod(max(axes.length(values[path]) for path in group) for group in self.groups)
+        return math.prod(max(len(values[path]) for path in group) for group in self.groups)
 
 
 def operating(space: PageSpace, scenario: Scenario) -> dict[str, Metric]:
@@ -178,7 +178,7 @@ def fitting(space: PageSpace, scenario: Scenario, names: list[str]) -> tuple[Pag
     missing, unset = [], "batch" if space.serving else ""  # an engine sets it from pass to pass
     for path, values in space.axes:
         candidate, valid = candidates.get(path), values
-        if candidate is None or candidate.is_range != isinstance(values, AxisRange) or path == unset:
+        if candidate is None or bool(candidate.options) == isinstance(values, AxisRange) or path == unset:
             valid = ()
         elif not isinstance(values, AxisRange):
             valid = tuple(v for v in candidate.options if v in values)

@@ -100,7 +100,7 @@ def curve(loads: Sequence[LoadPoint], sla: Sla, inside: float, capacity: float, 
     return along(curves, sure, limits, marks, across, lambda at: fmt.si(x.si(at), "QPS"), dark, ceiling_s)
 
 
-def distribution(detail: LoadDetail, sla_s: float, sla_name: str, dark: bool, height: int = 300) -> Figure:
+def distribution(detail: LoadDetail, sla_s: float, sla_name: str, dark: bool) -> Figure:
     """Shares of requests by latency, in bins that are equally wide on the log axis, with p50, p99 and the agreement."""
     start, second, *_, last = detail.edges.tolist()
     ratio, tall = second / start, 100 * float(detail.shares.max())
@@ -123,7 +123,7 @@ def distribution(detail: LoadDetail, sla_s: float, sla_name: str, dark: bool, he
         notes.append(note(at, tall * (1.15 + 0.1 * level), text, corner, (shift, 0)))
     x = log_axis(scale(start / ratio), scale(ratio * end), f"Latency ({scale.unit})") | {"showgrid": False}
     y = span("Share of requests (%)", 0, tall * 1.42, grid=True, nticks=5)
-    return style(data, x, y, height, dark, notes=notes)
+    return style(data, x, y, _TALL, dark, notes=notes)
 
 
 def use(busy: dict[str, float], dark: bool, over: bool = False) -> Figure:
@@ -154,18 +154,11 @@ def window(requests: RequestTimeline, dark: bool) -> Figure:
         hatch = ("", "/", "x")[stations % 3] if kind == "serve" else ""
         stations += kind == "serve"
         spans = until - begin
-        marks = [
-            Bar(
-                int(i),
-                scale(float(spans[i])),
-                looks[kind],
-                hover(f"Request {i + 1}", f"{name}: {fmt.seconds(float(spans[i]))}"),
-                scale(float(begin[i]) - origin),
-                hatch=hatch,
-                over=bool(hatch),
-            )
-            for i in np.flatnonzero(np.isfinite(spans) & (spans > 0))
-        ]
+        marks = []
+        for i in np.flatnonzero(np.isfinite(spans) & (spans > 0)):
+            says = hover(f"Request {i + 1}", f"{name}: {fmt.seconds(float(spans[i]))}")
+            start = scale(float(begin[i]) - origin)
+            marks.append(Bar(int(i), scale(float(spans[i])), looks[kind], says, start, hatch))
         data += bars(marks, dark, width=0.35 if kind == "wire" else 0.8)
     ticks = [0, *range(9, last, 10)]
     y = span(texts.TIMELINE_AXIS, last - 0.4, -0.6, tickvals=ticks, ticktext=[str(at + 1) for at in ticks])

@@ -196,8 +196,7 @@ def site(report: Report, per_node: float, label: str = texts.DEMAND, key: str = 
     """The demand, and where its nodes stand; the demand starts from that of some nodes, each of ``per_node``."""
     usual, of = nice(_DEMAND_NODES * per_node), pair(report)
     with st.sidebar, st.expander("Demand and site", key="open.site"):
-        initial = fmt.count(usual) if usual >= 1 else fmt.digits3(usual)
-        demand = number(label, 0.0, 1e12, None, key, of=of, placeholder=initial)
+        demand = number(label, 0.0, 1e12, None, key, of=of, placeholder=fmt.count(usual))
         mean = number(texts.MEAN_OVER_PEAK, 1.0, 100.0, 60.0, "mean-load")
         headroom = number("Headroom (%)", 0.0, 400.0, 20.0, "headroom")
         survives = choose("Failures tolerated (one)", {name: name for name in DOMAINS}, "survives", DOMAINS[2])

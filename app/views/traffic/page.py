@@ -24,7 +24,6 @@ from entries.schema import InputError
 
 _REQUESTS = {50_000: "50 k", 200_000: "200 k", 1_000_000: "1 M"}
 _ALWAYS = 0.995  # of the time: told as 100%
-_TALL = (400, 300)  # height of the figure beside the curve, on a wide window and on a phone [px]
 
 
 def _read(text: str) -> tuple[float, str | None]:
@@ -69,7 +68,7 @@ def spread(detail: LoadDetail, sla: Sla) -> None:
         busy(detail)
         return
     answer = f"p99 is {fmt.times(detail.figures['p99'] / detail.figures['p50'])} p50"
-    fig = charts.distribution(detail, sla.seconds, sla.metric, parts.dark(), _TALL[parts.mobile()])
+    fig = charts.distribution(detail, sla.seconds, sla.metric, parts.dark())
     with parts.card(texts.DISTRIBUTION, answer, fig, "t.spread"):
         for note in detail.report.notes if detail.report else ():
             st.caption(fmt.plain(note))

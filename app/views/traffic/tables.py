@@ -198,11 +198,8 @@ def plans(
     if prices:
         together, read, write = map(fmt.usd, prices.values())
         notes = (texts.TOKEN_PRICES.format(together=together, read=read, written=write), *notes)
-    return (
-        pd.DataFrame({"Failures tolerated": failures} | columns(plans, noun)),
-        plan_said(plans[0], node.cards, noun),
-        list(notes),
-    )
+    frame = pd.DataFrame({"Failures tolerated": failures} | columns(plans, noun))
+    return frame, plan_said(plans[0], node.cards, noun), list(notes)
 
 
 def _settings(load: Load, sla: Sla) -> dict[str, Any]:
@@ -217,12 +214,10 @@ def curve_rows(report: Report, load: Load, sla: Sla, points: Sequence[LoadPoint]
     """One flat row a load, SI units in the keys."""
     rows = []
     for p in points:
-        ends = {name: v if v is not None and np.isfinite(v) else None for name, v in (("low", p.low), ("high", p.high))}
-        rows.append(
-            {"qps": p.qps, "figure_s": p.figure, "low_s": ends["low"], "high_s": ends["high"], "p50_s": p.p50}
-            | {f"use_{name}": share for name, share in p.use.items()}
-            | _settings(load, sla)
-        )
+        low, high = (end if end is not None and np.isfinite(end) else None for end in (p.low, p.high))
+        row = {"qps": p.qps, "figure_s": p.figure, "low_s": low, "high_s": high, "p50_s": p.p50}
+        row |= {f"use_{name}": share for name, share in p.use.items()}
+        rows.append(row | _settings(load, sla))
     return stamp(report, rows)
 
 
@@ -235,13 +230,8 @@ def plan_rows(report: Report, sla: Sla | str, frame: pd.DataFrame | None) -> lis
 
 def here(report: Report, load: Load, sla: Sla, qps: float, headline: Headline, detail: LoadDetail) -> dict[str, Any]:
     """Settings, what is carried inside the agreement, and the load at hand as plain data."""
-    row = {
-        "qps": qps,
-        "stable": not detail.message,
-        "kind": detail.kind,
-        "dropped": detail.drop_share,
-        "use": detail.use,
-    }
+    row: dict[str, Any] = {"qps": qps, "stable": not detail.message, "kind": detail.kind}
+    row |= {"dropped": detail.drop_share, "use": detail.use}
     row |= {f"{name}_s": value for name, value in detail.figures.items()}
     row |= {"bin_edges_s": detail.edges.tolist(), "bin_shares": detail.shares.tolist()}
     row |= {"carried": {name: value for name, value in vars(headline).items() if name != "report"}}

@@ -195,7 +195,7 @@ def test_a_box_in_either_chart_of_the_first_space_keeps_designs_in_both_and_in_t
     me.page.wait_for_function(DRAWN, polling="raf", timeout=240_000)
     told(record_property, "the first space, click to front", me.page.evaluate("window.drawn - window.clicked") / 1000)
     text = me.settled().page.locator("body").inner_text()
-    assert f"{count(prod(map(axes.length, axes.usual(GPU).values())))} designs in " in text
+    assert f"{count(prod(map(len, axes.usual(GPU).values())))} designs in " in text
     me.page.wait_for_timeout(700)  # the page that the front replaces is in the document for a moment, and not at first
     pick = me.page.get_by_role("radio", name="Draw a box")
     expect(pick).to_have_count(1)

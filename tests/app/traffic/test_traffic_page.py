@@ -1,8 +1,6 @@
 """The Load page: an answer at once, a simulation on demand, and addresses that open it as it was."""
 
 import contextlib
-import gc
-import time
 
 import pytest
 from streamlit.delta_generator import DeltaGenerator
@@ -135,13 +133,9 @@ def test_a_simulation_ends_when_its_session_leaves(monkeypatch):
     monkeypatch.setattr(jobs, "line", lambda _: contextlib.nullcontext(DeltaGenerator()))
     at.button(key="t.run").click().run()
     job = at.session_state["t.job"]
-    gc.collect()
     job.wait(60)
     assert job.done
     assert job.cancelled
-    taken = job.seconds
-    time.sleep(0.05)
-    assert job.seconds == taken, "the time it took ends with it"
 
 
 def test_a_simulation_for_which_there_is_no_place_is_refused_in_a_sentence(monkeypatch):
