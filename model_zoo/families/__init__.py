@@ -6,15 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from entries.files import read_plain
-from model_zoo.families import (
-    cnn,
-    diffusion,
-    dlrm,
-    mlp,
-    rnn,
-    transformer_decoder,
-    transformer_encoder,
-)
+from model_zoo.families import cnn, diffusion, dlrm, mlp, rnn, transformer_decoder, transformer_encoder
 from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import Graph
 from model_zoo.schema import WorkloadError

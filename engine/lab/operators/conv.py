@@ -13,13 +13,7 @@ import numpy as np
 
 from engine.kernels.jit import kernel
 from engine.lab.ir.microkernel import MR, NC
-from engine.lab.operators.gemm import (
-    DEPTH,
-    ROW_BLOCK_BYTES,
-    Packed,
-    pack_f32,
-    product_range,
-)
+from engine.lab.operators.gemm import DEPTH, ROW_BLOCK_BYTES, Packed, pack_f32, product_range
 from engine.lab.ranges import output, over_range, require, whole
 
 RELU, LINEAR = np.float32(0), np.float32(-np.inf)

@@ -10,12 +10,7 @@ from model_zoo.families.transformer_decoder.block import NORM, TOKENS, Block, Vi
 from model_zoo.families.transformer_decoder.feed_forward import feed_forward
 from model_zoo.families.transformer_decoder.recurrent import mix, state
 from model_zoo.families.transformer_decoder.shape import CACHED, Layer, Shape, read_shape
-from model_zoo.families.transformer_decoder.tower import (
-    Encoder,
-    cross_attention,
-    image_tower,
-    source_encoder,
-)
+from model_zoo.families.transformer_decoder.tower import Encoder, cross_attention, image_tower, source_encoder
 from model_zoo.ops import ONE, Dim, Graph, Linear, Op, Phase, Sum, dim
 from model_zoo.schema import Workload, WorkloadError
 
