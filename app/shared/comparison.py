@@ -26,7 +26,6 @@ LETTERS = "ABCDEFGH"
 CAPACITY = len(LETTERS)
 LIMIT = 6_144  # characters; with the session's own two tokens still below the 8 kB a proxy takes
 NOTE_LIMIT = 200  # characters
-_PARTS_MAX = 64  # looked at; a longer list is not a comparison somebody made
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ def read(token: str) -> tuple[Comparison, str | None]:
     if version != VERSION:
         origin = "a newer version" if version > VERSION else "no version that exists"
         raise ScenarioError(f"This comparison was made by {origin} ({version}; this server reads {VERSION})")
-    pieces = body.split("~", _PARTS_MAX)
+    pieces = body.split("~")
     entries: dict[int, Entry] = {}
     reasons, says = [], []
     for at, part in enumerate(pieces[:CAPACITY]):

@@ -85,9 +85,8 @@ def fixes(scenario: Scenario, limit: int = 2) -> list[Fix]:
             result.append(fix)
         if len(result) == limit:
             return result
-    for change in ({"overrides": {}}, {"tile": ()}):  # back to what the catalog and the family choose
-        if (trial := scenario.with_(**change)) != scenario and _works(trial):
-            result.append(_fix(scenario, trial))
+    usual = (scenario.with_(overrides={}), scenario.with_(tile=()))  # what the catalog and the family choose
+    result += [_fix(scenario, trial) for trial in usual if trial != scenario and _works(trial)]
     return result[:limit]
 
 

@@ -35,15 +35,11 @@ def collect(only: str | None = None) -> list[dict[str, Any]]:
     if not files:
         names = ", ".join(f.stem.removeprefix("bench_") for f in sorted(FOLDER.glob("bench_*.py"))) or "none here"
         raise ScenarioError(f"no benchmark matches {only!r}; known: {names}")
-    root = str(FOLDER.parents[1])
-    if root not in sys.path:
-        sys.path.insert(0, root)
     rows: list[dict[str, Any]] = []
     for file in files:
         sys.stderr.write(f"{file.stem} ...\n")
         try:
-            for row in run_path(str(file))["rows"]():
-                rows.append(row)  # one by one: those before an error stay
+            rows.extend(run_path(str(file))["rows"]())  # those before an error stay
         except Exception as error:  # whatever it is, hours of other rows must not go with it
             why = {"value": None, "unit": "", "against": f"failed, {type(error).__name__}: {error}"}
             rows.append({"name": file.stem, **why, "ratio": None, "goal": None, "met": False})

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine import traffic
 from engine.cli.capacity import capacity_together, plan_lines
-from engine.cli.command import Answer, refuse
+from engine.cli.command import TABLE, Answer, refuse
 from engine.cli.scenario import scenario_in, scenario_of
 from engine.cli.serving import OF_POOLS, engine_answer, needs_engine, serves, simulate_loop, simulate_serving
 from engine.cost.error_bands import told
@@ -20,9 +20,7 @@ from engine.scenario.token import boundary, brief
 from engine.traffic.scenario_load import inferences_of, is_decoder, usual_policy
 from engine.traffic.serving import Offer, Serving, compare
 
-_ARRIVALS = (
-    "poisson, deterministic, gamma:CV, bursty:PEAK:SHARE:SECONDS, diurnal:PERIOD_S:RATE,RATE,... or trace:FILE.csv"
-)
+_ARRIVALS = TABLE["groups"]["load"]["--arrivals"]["help"]
 _LAWS = "fixed:N, uniform:LOW:HIGH, lognormal:MEAN:CV:MOST or mixed:SIZE=WEIGHT,SIZE=WEIGHT,..."
 _REQUESTS = 200_000
 

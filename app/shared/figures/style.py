@@ -110,8 +110,7 @@ def style(
         "yaxis": axis(y),
         "annotations": [{"showarrow": False, "font": font} | note for note in notes],
     }
-    second = {"yaxis2": axis(extra.pop("yaxis2"))} if "yaxis2" in extra else {}
-    return Figure(data, layout | extra | second)
+    return Figure(data, layout | extra)
 
 
 def span(title: str, low: float, high: float, *, grid: bool = False, **attributes: Any) -> dict[str, Any]:

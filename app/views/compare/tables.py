@@ -161,7 +161,7 @@ def verdict(columns: Sequence[ComparedScenario], base: ComparedScenario) -> str:
     names = {places: _join([_name(columns[at]) for at in places]) for places in order}
     parts = [f"{names[places]} {'are' if places[1:] else 'is'} best on {_join(wins[places])}" for places in order]
     text = "; ".join(parts) + "."
-    return f"{text} {_open(columns, base, columns[order[0][0]])} {_different(running)}".strip()
+    return f"{text} {_open(base, columns[order[0][0]])} {_different(running)}".strip()
 
 
 def _different(running: Sequence[ComparedScenario]) -> str:
@@ -178,7 +178,7 @@ def _join(items: Sequence[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
-def _open(columns: Sequence[ComparedScenario], base: ComparedScenario, best: ComparedScenario) -> str:
+def _open(base: ComparedScenario, best: ComparedScenario) -> str:
     """Whether the error bands of the winner and the baseline leave their order open."""
     if best.at == base.at or best.report is None or base.report is None or best.report.unit != base.report.unit:
         return ""
