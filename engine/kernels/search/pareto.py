@@ -11,9 +11,10 @@ from engine.kernels.jit import called_by_both, kernel
 _BLOCK = 256
 _KILLERS = 24  # points that a pass compares with
 _AT_ONCE = 3  # of them, between two looks at whether anything of a block is left
-_SAMPLE = 512
+_SAMPLE = 256
 _GOLDEN = (5**0.5 - 1) / 2
 _SMALL = 2048  # survivors that are sorted without further passes
+_PASSES = 4
 
 
 @kernel
@@ -157,32 +158,23 @@ def front_mask(values: np.ndarray) -> np.ndarray:
     ----------
     values : (objectives, n) float64, C-contiguous, smaller is better; points with a NaN take no part.
 
-    A few points that dominate much of a sample clear most others in one pass over blocks that stay in cache; the rest
-    is sorted and swept by a staircase (up to three objectives) or against the front so far. Exact.
+    A few points that dominate much of a sample clear most others in each pass over blocks that stay in cache; the
+    rest is sorted and swept by a staircase (up to three objectives) or against the front so far. Exact.
     """
     values = np.ascontiguousarray(values, dtype=np.float64)
-    n = values.shape[1]
-    mask = np.zeros(n, dtype=bool)
-    at: np.ndarray | None = None  # points left, all where None
-    for turn in range(4):
-        count = n if at is None else len(at)
-        if count <= _SMALL:
+    count = values.shape[1]
+    mask, at = np.zeros(count, dtype=bool), np.arange(count)  # and the points left
+    for _ in range(_PASSES):
+        if len(at) <= _SMALL:
             break
-        points = values if at is None else np.ascontiguousarray(values[:, at])
-        picks = (np.arange(_SAMPLE) * _GOLDEN % 1.0 * count).astype(np.int64)  # spread, in step with no grid
-        if turn:  # what is left lies near the front: half of the sample from where the sum is least
-            low = np.argpartition(points.sum(axis=0), _SAMPLE // 2)[: _SAMPLE // 2]
-            picks = np.concatenate([picks[::2], low])
-        out = np.empty(count, dtype=np.int64)
-        survivors = drop_dominated(points, np.ones(count, dtype=bool), _killers(points, picks), out)
-        at = out[:survivors] if at is None else at[out[:survivors]]
-        at = at[~np.isnan(values[:, at]).any(axis=0)]
-        if len(at) > 0.7 * count:
-            break
-    if at is None:
-        at = np.flatnonzero(~np.isnan(values).any(axis=0))
-    if len(at):
-        mask[at] = _sorted_front(np.ascontiguousarray(values[:, at]))
+        points = np.ascontiguousarray(values[:, at]) if len(at) < count else values
+        spread = (np.arange(16 * _SAMPLE) * _GOLDEN % 1.0 * len(at)).astype(np.int64)  # in step with no grid
+        near = np.argpartition(points[:, spread].sum(axis=0), _SAMPLE)[:_SAMPLE]  # where the sum is lowest
+        out = np.empty(len(at), dtype=np.int64)
+        killers = _killers(points, np.concatenate([spread[:_SAMPLE], spread[near]]))
+        at = at[out[: drop_dominated(points, np.ones(len(at), dtype=bool), killers, out)]]
+    at = at[~np.isnan(values[:, at]).any(axis=0)]
+    mask[at] = _sorted_front(values[:, at])
     return mask
 
 
