@@ -213,19 +213,19 @@ def _products(table, j, times, q, launches, places, mask, rec, room, search, out
         count = gemm.menu_of(*extents, first_of(inside), first_of(read), first_of(misses), share, machine, form, menu)
     else:
         count = gemm.menu_of(q[G], m, q[N], q[K], inside, read, misses, hit, machine, form, wide)
-    way, some_ways = min(int(guesses[j]), count - 1), every_way
+    some_ways = every_way
     if common:
         span = ends[0] if at == L.low else ends[1]
         if np.isnan(span[0, 0]):
             gemm.spans(block, upto, row, span)
-        bits, some_ways = (1 << -(-upto // gemm.SPAN)) - 1, ways
-        count, way = gemm.in_question(menu, count, first_of(flops), span, bits, way, ways), -1
+        bits, guess = (1 << -(-upto // gemm.SPAN)) - 1, min(int(guesses[j]), count - 1)
+        count, some_ways = gemm.in_question(menu, count, first_of(flops), span, bits, guess, ways), ways
     for point in range(first, upto, LANES):
-        guess, bit = -1 if common else way, 1 << point // gemm.SPAN if common else FULL
+        bit = 1 << point // gemm.SPAN if common else FULL
         if uniform:
-            way = gemm.best_of(menu, count, first_of(flops), block, point, row, some_ways, bit, guess, best)
+            way = gemm.best_of(menu, count, first_of(flops), block, point, row, some_ways, bit, best)
         else:
-            way = gemm.best_of(wide, count, flops, block, point, row, some_ways, bit, guess, best)
+            way = gemm.best_of(wide, count, flops, block, point, row, some_ways, bit, best)
         start = load(best, gemm.REST_S * LANES) + load(block, slots.START * STRIDE + point)
         if above(q[WEIGHTS], 0.0):
             quantise_s = 2.0 * q[READS] * m / q[M] * load(block, (at + gemm.QUANTISE_BYTE_S) * STRIDE + point)
@@ -236,7 +236,7 @@ def _products(table, j, times, q, launches, places, mask, rec, room, search, out
         issue = load(block, L.issue * STRIDE + point)
         _spend(gain, runs, busy, term, start, launches, rec[L.graph] > 0.0, issue)
         _tally(gain, mask, q[RUNS] * q[FLOPS], times, block, out, j, point, sums)
-    guesses[j] = way
+        guesses[j] = way
 
 
 @kernel

@@ -209,30 +209,27 @@ def in_question(menu, count, flops, ends, bits, guess, ways):
 
 
 @kernel
-def best_of(menu, count, flops, block, at, row, ways, span, guess, fastest):
+def best_of(menu, count, flops, block, at, row, ways, span, fastest):
     """The fastest way on a menu at the `LANES` parts from a place of ``block`` on; fills ``fastest`` (RESULTS * LANES).
 
     The menu is one for all of them or has as many lanes, as ``flops`` has. Tried are ``count`` of ``ways``, as
     `in_question` has them, that have the bit ``span``.
 
     `RATES` begin at ``row``. Found: seconds that compute and streams overlap in, seconds behind them, bytes of DRAM,
-    and what of `slots.REGIMES` is the largest term. Of equal ways the first. ``guess`` is one that may be good, -1:
-    none; returns the way that the first part takes. Estimate.
+    and what of `slots.REGIMES` is the largest term. Of equal ways the first. Returns
+    the way that the first part takes. Estimate.
     """
     rates = loads(block, row * STRIDE + at, STRIDE, RATES)
     draw = flops * rates[9]
     draw4 = draw * draw
     draw4 = draw4 * draw4
-    best, limit, way = spread(np.inf), spread(np.inf), 0
-    if guess >= 0:
-        _, _, _, fourth, tail = _terms(menu[guess], flops, rates, draw4)
-        limit = root(root(fourth)) + tail
+    best, way = spread(np.inf), 0
     for i in range(count):
         c = ways[i, 0]
         if ways[i, 1] & span == 0:
             continue
         compute, feed, dram, fourth, tail = _terms(menu[c], flops, rates, draw4)
-        margin = limit * SLACK - tail  # first whether it may be the best at all, without a root
+        margin = best * SLACK - tail  # first whether it may be the best at all, without a root
         room = margin * margin
         if at_least(margin, 0.0) & at_least(room * room, fourth) == 0:
             continue
@@ -243,7 +240,7 @@ def best_of(menu, count, flops, block, at, row, ways, span, guess, fastest):
             continue
         if better & 1:
             way = c
-        best, limit = smaller(best, total), smaller(limit, total)
+        best = smaller(best, total)
         index = regime(compute, feed, dram, draw, 0.0)
         store(fastest, BUSY_S * LANES, chosen(better, busy, load(fastest, BUSY_S * LANES)))
         store(fastest, REST_S * LANES, chosen(better, tail, load(fastest, REST_S * LANES)))
@@ -253,19 +250,18 @@ def best_of(menu, count, flops, block, at, row, ways, span, guess, fastest):
 
 
 @kernel
-def product_seconds(m, n, k, layers, machine, form, block, menu, ways, guess, best, out):
+def product_seconds(m, n, k, layers, machine, form, block, menu, ways, best, out):
     """Seconds of one layer ``(m, k) x (k, n)`` when ``layers`` of them with other weights run in turn; fills ``out``.
 
     ``layers`` of 0 means that weights come from DRAM. `slots` names what ``machine`` and ``out`` hold; ``block`` has
-    `LANES` of the part, then of the format, then `RATES`. Returns the way on the ``menu`` it takes. Estimate.
+    `LANES` of the part, then of the format, then `RATES`. Estimate.
     """
     weights, inputs, outputs = n * k * form[WEIGHT_BYTES], m * k * form[IN_BYTES], m * n * form[OUT_BYTES]
     room = machine[S.L2_SHARE] * machine[S.L2]
     hit = 0.0 if layers == 0.0 else hit_share(layers * weights + inputs + outputs, room)
     misses = (inputs + outputs) * (1.0 - hit_share(inputs + weights + outputs, room))
     count = menu_of(1.0, m, n, k, inputs, weights, misses, hit, machine, form, menu)
-    row = _MACHINE + _FORMAT
-    way = best_of(menu, count, 2.0 * m * n * k, block, 0, row, ways, FULL, min(guess, count - 1), best)
+    best_of(menu, count, 2.0 * m * n * k, block, 0, _MACHINE + _FORMAT, ways, FULL, best)
     busy, tail = best[BUSY_S * LANES], best[REST_S * LANES]
     quantise = form[QUANTISE_S] + 2.0 * m * k * form[QUANTISE_BYTE_S]
     total = busy + tail + machine[S.START] + quantise
@@ -277,7 +273,6 @@ def product_seconds(m, n, k, layers, machine, form, block, menu, ways, guess, be
     arithmetic = 2.0 * m * n * k * form[FLOP_S]
     index = best[LARGEST * LANES] if busy > tail + machine[S.START] + quantise else 0.0
     answer(total, index, arithmetic, roof, out)
-    return way
 
 
 @kernel
@@ -292,12 +287,11 @@ def all_ways():
 @kernel
 def product_rows(lo, hi, m, n, k, layers, machine, form, out):
     """`product_seconds` of the rows lo..hi; ``out`` is (rows, `slots.ANSWER`)."""
-    rows, way = _MACHINE + _FORMAT, 0
+    rows, ways = _MACHINE + _FORMAT, all_ways()
     block, menu, best = np.empty((rows + RATES) * STRIDE), np.empty((WAYS, len(MENU))), np.empty(RESULTS * LANES)
-    ways = all_ways()
     for lane in range(LANES):
         for r in range(rows):
             block[r * STRIDE + lane] = machine[r] if r < _MACHINE else form[r - _MACHINE]
     follow(block, 0, _MACHINE, rows, LANES)
     for i in range(lo, hi):
-        way = product_seconds(m[i], n[i], k[i], layers[i], machine, form, block, menu, ways, way, best, out[i])
+        product_seconds(m[i], n[i], k[i], layers[i], machine, form, block, menu, ways, best, out[i])
