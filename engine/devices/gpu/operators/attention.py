@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.devices.common.counts import in_chunks
 from engine.devices.gpu.operators import slots as S
-from engine.devices.gpu.operators.terms import SLACK, answer, hit_share, overlap
+from engine.devices.gpu.operators.terms import answer, hit_share, overlap
 from engine.kernels.ir.doubles import FULL, above, alike, at_least, chosen, larger, root, rounded_up, smaller
 from engine.kernels.jit import kernel
 
@@ -70,15 +70,13 @@ def decode(batch, tokens, context, heads, kv_heads, row, pair_flops, cold, machi
     limit = smaller(limit, larger(1.0, tokens / chosen(apart, alike(dram, _OWN_PART), _LEAST_PART)))
     whole = window & ~apart & above(alike(dram, form[WHOLE]), 0.0)
     dealt = smaller(kv_rows * root(alike(dram, context)) / _WHOLE, _MOST_WHOLE * units)
-    best, regime, floor = alike(dram, np.inf), alike(dram, 0.0), larger(larger(dram, chip), arithmetic)
+    best, regime = alike(dram, np.inf), alike(dram, 0.0)
     for i in range(PARTS.shape[0]):
         if i > 0 and at_least(PARTS[i - 1], limit) == FULL:
             break
         parts = smaller(PARTS[i], limit)
         merge_s = 2.0 * machine[S.START] + parts * batch * heads * row * _RESULT_BYTES / (units * machine[S.FEED])
         tail = chosen(above(parts, 1.0), merge_s, 0.0)
-        if at_least(floor + tail, best * SLACK) == FULL:  # more parts take longer to join
-            break
         blocks = batch * lanes * parts
         turns = blocks / (units * resident)
         turns = chosen(apart | above(resident, 1.0), larger(1.0, turns), rounded_up(turns))
@@ -86,8 +84,6 @@ def decode(batch, tokens, context, heads, kv_heads, row, pair_flops, cold, machi
         chain = chain + larger(0.0, chosen(whole, larger(dealt, blocks), blocks) / units - 1.0) * filling
         seconds = overlap(chain, dram, chip, arithmetic) + tail
         better = above(best, seconds)
-        if better == 0:
-            continue
         best = smaller(best, seconds)
         top = larger(larger(chain, dram), larger(chip, arithmetic))
         term = chosen(at_least(arithmetic, top), alike(top, float(S.AT_COMPUTE)), float(S.AT_CHIP))
