@@ -66,7 +66,7 @@ def _event_run(station, arrive: np.ndarray) -> Callable[[], int]:
     policy = station.policy
     whole = [np.array([v], np.int64) for v in (station.service.servers, policy.max_batch, -1, 1)]
     wait, hops, bucket = np.array([policy.timeout_s]), np.zeros(2), np.zeros((1, 1), np.int64)
-    none = np.empty(0, np.int64), np.empty((1, 0))
+    none = np.empty(0), 0, np.empty(0, np.int64), np.empty((1, 0))
     return lambda: chain(
         arrive,
         *none,
