@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.traffic.policies import DecoderServer, Station, TandemQueue
-from engine.traffic.runs import saturated
+from engine.traffic.runs import full_rate, saturated
 from engine.traffic.service import TrafficError
 from engine.traffic.sizes import Fixed, Sizes
 
 _SATURATION_REQUESTS = 20_000
 _SATURATION_LAUNCHES = 64  # full rounds of launches a saturated run must see
-_DECODER_REQUESTS = 2_000
-_DECODER_ROUNDS = 8
 _NAMES_LIMIT = 0.90  # a resource this busy while its servers are saturated gets the blame
 _UNIT = Fixed(1)
 
@@ -51,10 +49,8 @@ def capacity(
     run (an estimate, good to the sampling error of its requests). Batches are full there, as the policy has them.
     """
     if isinstance(system, DecoderServer):
-        n = max(_DECODER_REQUESTS, _DECODER_ROUNDS * system.scheduler.replicas * system.scheduler.max_seqs)
-        rate, busy = saturated(system, sizes, outputs, n, seed)
-        limit = _blame(busy, "server", system.bound, rate)
-        return Capacity(rate, limit, busy, rate if system.places is None else math.inf, limit)
+        rate, limit = full_rate(system, sizes, outputs, seed), system.bound or "server"
+        return Capacity(rate, limit, {"server": 1.0 / rate}, rate if system.places is None else math.inf, limit)
     total: dict[str, float] = {}
     qps = breaks_qps = admitted = math.inf
     limit = breaks = ""

@@ -18,6 +18,8 @@ from engine.traffic.sizes import Sizes
 SIZE_STREAM, OUTPUT_STREAM, SERVICE_STREAM = 2, 3, 16  # station s draws service times from SERVICE_STREAM + s
 _NO_ROWS = np.empty(0, np.int64)
 _NO_SCALE = np.empty(0)
+_LEAST_RUN, _ROUNDS, _FEWEST_ROUNDS = 2_000, 12, 4  # requests of a full engine's run; of each of its seats
+_TOKENS_MOST = 20_000_000  # output tokens of that run, unless those are fewer than its fewest rounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,11 +205,16 @@ def run_stations(
 
 
 def run_decoder(
-    decoder: DecoderServer, arrive: NDArray[np.float64], inputs: NDArray[np.int64], outputs: NDArray[np.int64]
+    decoder: DecoderServer,
+    arrive: NDArray[np.float64],
+    inputs: NDArray[np.int64],
+    outputs: NDArray[np.int64],
+    decodes: bool = False,
 ) -> RawRun:
     """Send prompts of ``inputs`` that want ``outputs`` tokens through a decoder; what its cache can't hold is dropped.
 
-    TrafficError for a request longer than the longest context tabled.
+    ``decodes``: prompts come with their keys and values. TrafficError for a request longer than the longest context
+    tabled.
     """
     scheduler, need = decoder.scheduler, inputs + outputs
     if int(need.max()) > decoder.longest:
@@ -217,11 +224,12 @@ def run_decoder(
     fit = np.full(need.shape, True)
     if scheduler.kv_blocks is not None:
         fit = -(-need // scheduler.block) <= scheduler.kv_blocks
-    asked = requests_of(*(np.ascontiguousarray(values[fit]) for values in (arrive, inputs, outputs)))
+    cached = inputs - 1 if decodes else scheduler.cached_tokens(inputs)
+    asked = requests_of(*(np.ascontiguousarray(values[fit]) for values in (arrive, inputs, outputs, cached)))
     first, finish = np.full((2, arrive.size), np.nan)
     events, busy_s = arrive.size, 0.0
     if fit.any():
-        ran = run_passes(decoder.times, scheduler, asked, places=decoder.places)
+        ran = run_passes(decoder.times, scheduler, asked, places=decoder.places, decodes=decodes)
         first[fit], finish[fit] = asked.first, asked.finish
         events, busy_s = events + ran.passes, ran.busy_s
     return RawRun(arrive, first, finish, {"server": busy_s / scheduler.replicas}, events, "events")
@@ -277,27 +285,47 @@ def run(
     )
 
 
-def saturated(
-    system: TandemQueue | DecoderServer, sizes: Sizes, outputs: Sizes, n: int, seed: int
-) -> tuple[float, dict[str, float]]:
+def saturated(system: TandemQueue, sizes: Sizes, outputs: Sizes, n: int, seed: int) -> tuple[float, dict[str, float]]:
     """Throughput [1/s] with everybody at the door at time 0, and busy seconds per request of each resource.
 
     Buffers are taken as unlimited and service times at their means. Estimated on the middle 80% of the answers.
-    TrafficError where no request fits.
     """
+    stations = tuple(replace(s, policy=replace(s.policy, places=None)) for s in system.stations)
     size = sizes.draw(n, seed, SIZE_STREAM, 0)
-    arrive = np.zeros(n)
-    if isinstance(system, DecoderServer):
-        raw = run_decoder(replace(system, places=None), arrive, size, outputs.draw(n, seed, OUTPUT_STREAM, 0))
-    else:
-        stations = tuple(replace(s, policy=replace(s.policy, places=None)) for s in system.stations)
-        raw = run_stations(replace(system, stations=stations), arrive, size, varied=False)
-    ends = np.sort(raw.finish[~np.isnan(raw.finish)])
-    if ends.size == 0:
-        raise TrafficError("no request fits the system: each needs more cache tokens than a replica has")
+    raw = run_stations(replace(system, stations=stations), np.zeros(n), size, varied=False)
+    ends = np.sort(raw.finish)
     lo, hi = ends.size // 10, ends.size - 1 - ends.size // 10
     if ends[hi] > ends[lo]:
         # whole launches only: answers come in lumps, so count from one lump's end to another's
         lo, hi = np.searchsorted(ends, ends[[lo, hi]], side="right") - 1
     rate = (hi - lo) / (ends[hi] - ends[lo]) if ends[hi] > ends[lo] else ends.size / ends[-1]
     return float(rate), {name: seconds / ends.size for name, seconds in raw.busy.items()}
+
+
+def full_rate(decoder: DecoderServer, inputs: Sizes, outputs: Sizes, seed: int = 0, decodes: bool = False) -> float:
+    """Requests a second of serving engines for each of which somebody always waits. Simulated. [1/s]
+
+    All requests of one engine are at its door at time 0; its rate is the slope of the line through the answers between
+    its first filling and its last, which lies the same wherever in a wave of answers it begins. A front end takes its
+    own time beside the passes. ``decodes``: prompts come with their keys and values. TrafficError where none fits.
+    """
+    rules = decoder.scheduler
+    passes = replace(rules, replicas=1, read_s=0.0, write_s=0.0, repeat_s=0.0)
+
+    def drawn(count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return inputs.draw(count, seed, SIZE_STREAM, 0), outputs.draw(count, seed, OUTPUT_STREAM, 0)
+
+    prompts, answers = drawn(_LEAST_RUN)
+    seats = rules.ranks * rules.most_seqs(round(prompts.mean() + answers.mean()))
+    usual = min(max(_LEAST_RUN, _ROUNDS * seats), int(_TOKENS_MOST / answers.mean()))
+    prompts, answers = drawn(count := max(usual, _FEWEST_ROUNDS * seats))
+    lone = replace(decoder, scheduler=passes, places=None)
+    ends = np.sort(run_decoder(lone, np.zeros(count), prompts, answers, decodes).finish)
+    ends = ends[~np.isnan(ends)]
+    if ends.size == 0:
+        raise TrafficError("no request fits the system: each needs more cache tokens than a replica has")
+    cut = min(seats, ends.size // 4)
+    inner = ends[cut : ends.size - cut] - ends.mean()
+    slope = float(np.polyfit(inner, np.arange(inner.size), 1)[0]) if np.ptp(inner) > 0.0 else ends.size / ends[-1]
+    front_end_s = float(rules.front_end_s(prompts, answers).mean())
+    return rules.replicas * (min(slope, 1.0 / front_end_s) if front_end_s > 0.0 else slope)

@@ -241,8 +241,7 @@ def serve(
         raise TrafficError(
             f"requests is {requests}: {int(prompt.sum() + made.sum()):,} tokens; at most {_MOST_TOKENS:,} are run"
         )
-    hit = np.floor(scheduler.prefix_hit * prompt).astype(np.int64) if cached is None else cached
-    hit = np.clip(hit, 0, prompt - 1)  # the last token is computed, or there is no first one out
+    hit = scheduler.cached_tokens(prompt) if cached is None else np.clip(cached, 0, prompt - 1)
     longest = int((prompt + made).max())
     need = -(-longest // scheduler.block)
     if scheduler.kv_blocks is not None and need > scheduler.kv_blocks:

@@ -21,7 +21,8 @@ from engine.traffic.engines.calendar import ClosedLoop, ServingReport, serve, us
 from engine.traffic.engines.pass_times import engine_of
 from engine.traffic.engines.pools import MOST_REQUESTS, Pools, most_per_s, serve_pools
 from engine.traffic.engines.scheduler import Scheduler
-from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM
+from engine.traffic.policies import DecoderServer
+from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM, full_rate
 from engine.traffic.scenario_load import priced
 from engine.traffic.service import TrafficError
 from engine.traffic.sizes import Fixed, Sizes
@@ -242,13 +243,11 @@ class Engine:
 
     @cached_property
     def saturated_qps(self) -> float:
-        """Requests a second with as many under way as the engines take in; of pools those of the slower. [1/s]"""
+        """Requests a second of engines that somebody always waits for; of pools those of the slower. [1/s]"""
         if self.pools is not None:
             return most_per_s(*self.pools, *self.lengths)
-        clients = self.places // self.scheduler.replicas
-        count = max(min(max(usual_requests(1), _TURNS * clients), _ROWS // self.lengths[1]), _FEWEST * clients)
-        single = replace(self, scheduler=replace(self.scheduler, replicas=1))
-        return self.scheduler.replicas * single.at(ClosedLoop(clients), count).report.requests_per_s
+        longest = self.inputs.largest + self.outputs.largest
+        return full_rate(DecoderServer(self.times, self.scheduler, longest), self.inputs, self.outputs)
 
     def along(self, load: ClosedLoop | Arrivals) -> Iterator[ClosedLoop | Arrivals]:
         """Loads of a curve around one: eight, by rising clients or rates."""

@@ -20,15 +20,15 @@ from engine.traffic.arrivals import Arrivals
 from engine.traffic.engines.calendar import GROUPS, LOG_ROWS, ClosedLoop, ServingReport, classes_of, report_of
 from engine.traffic.engines.pass_run import PassRun, requests_of, run_passes
 from engine.traffic.engines.scheduler import Scheduler
-from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM
+from engine.traffic.policies import DecoderServer
+from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM, full_rate
 from engine.traffic.service import TrafficError, positive, whole
-from engine.traffic.sizes import Sizes
+from engine.traffic.sizes import Fixed, Sizes
 
 MOST_REQUESTS = 100_000
 _ADDED = ("passes", "preemptions", "blocks", "peak", "busy_s")  # of both pools
 _AUTO_MOST = 64  # engines that are dealt to two pools in every way
 _ROUNDS, _WORK = 400, 5_000_000  # of a closed loop, whose rounds each settle a wave of its clients; their requests
-_TURNS = 6  # requests of each client that keeps a pool full
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,26 +127,19 @@ def shared_flows(begin: NDArray[np.float64], sizes: NDArray[np.float64], port: f
 
 def most_per_s(prefill: Pool, decode: Pool, network: Network, prompt: int, made: int) -> float:
     """Requests a second of so many tokens each that both pools and the ports between them carry: the least of the
-    three, each with as many under way as it takes in. Simulated. [1/s]
+    three, each where somebody always waits for it. Simulated. [1/s]
     """
-    hit = min(int(prefill.scheduler.prefix_hit * prompt), prompt - 1)
-    rates = [_full_rate(prefill, prompt, 1, hit)]
+
+    def rate(pool: Pool, inputs: int, outputs: int, decodes: bool = False) -> float:
+        alone = DecoderServer(pool.times, pool.rules, inputs + outputs)
+        return full_rate(alone, Fixed(inputs), Fixed(outputs), decodes=decodes)
+
+    rates = [rate(prefill, prompt, 1)]
     if made > 1:
-        rates.append(_full_rate(decode, prompt + 1, made - 1, prompt, decodes=True))
+        rates.append(rate(decode, prompt + 1, made - 1, decodes=True))
         if network.token_bytes > 0.0:
             rates.append(min(prefill.engines, decode.engines) * network.port_b_per_s / (network.token_bytes * prompt))
     return min(rates)
-
-
-def _full_rate(pool: Pool, prompt: int, made: int, hit: int, **how: bool) -> float:
-    """Requests a second of a pool alone that clients keep full. [1/s]"""
-    rules = replace(pool.scheduler, replicas=1)
-    clients = rules.most_seqs(prompt + made) * rules.ranks
-    count = _TURNS * clients
-    inputs, outputs, cached = (np.full(count, value, np.int64) for value in (prompt, made, hit))
-    asked = requests_of(np.zeros(count), inputs, outputs, cached)
-    run_passes(pool.times, rules, asked, clients, **how)
-    return pool.rules.replicas * count / float(asked.finish.max())
 
 
 def serve_pools(
@@ -180,8 +173,7 @@ def serve_pools(
     else:
         arrive[:] = load.times(requests, seed, 0)
     numbers, classes = classes_of(prefill.scheduler, load, requests, seed, priority)
-    hit = np.floor(prefill.scheduler.prefix_hit * prompt).astype(np.int64) if cached is None else cached
-    hit = np.minimum(hit, prompt - 1)
+    hit = prefill.scheduler.cached_tokens(prompt) if cached is None else np.minimum(cached, prompt - 1)
     rounds = max(_ROUNDS, _WORK // requests)
     for _ in range(rounds if requests <= clients * rounds else 0):
         asked, ran, busy = _through(prefill, decode, network, arrive, prompt, made, hit, classes, seed)

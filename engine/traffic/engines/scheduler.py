@@ -3,6 +3,9 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.scenario.token import brief
 from engine.traffic.engines.priority import Shares, check
 from engine.traffic.service import TrafficError, positive, whole
@@ -117,13 +120,17 @@ class Scheduler:
         fit = self.max_seqs if self.kv_blocks is None else self.kv_blocks // -(-tokens // self.block)
         return max(1, min(self.max_seqs, fit))
 
+    def cached_tokens(self, prompts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Tokens of each prompt in the cache already: never its last, which is computed, or no first one is out. [-]"""
+        return np.clip(np.floor(self.prefix_hit * prompts).astype(np.int64), 0, prompts - 1)
+
     @property
     def serial(self) -> bool:
         """Whether there is a front end."""
         return max(self.read_s, self.write_s, self.repeat_s) > 0.0
 
-    def front_end_s(self, inputs: float, outputs: float) -> float:
-        """The front end's time for a request of so many tokens in and out, an estimate. [s]"""
+    def front_end_s(self, inputs: Any, outputs: Any) -> Any:
+        """The front end's time for requests of so many tokens in and out, numbers or arrays. An estimate. [s]"""
         return self.read_s * inputs + self.write_s * outputs + self.repeat_s * outputs * (outputs - 1) / 2
 
 
