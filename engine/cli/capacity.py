@@ -140,7 +140,7 @@ def _arrangement(
             failures.append(settings | {"problem": str(why)})
             continue
         devices = node.cards if subject.pools is None else subject.pools.devices
-        said = engine_answer(policy, variant, rules.max_seqs)
+        said = engine_answer(policy, variant, rules)
         row = settings | {"qps": load.qps, "nodes": plan.nodes, "total_devices": plan.nodes // node.group * devices}
         by = float(row["total_devices"]) if plan.usd_per_year is None else plan.usd_per_year
         options.append((by, row | {"usd_per_year": plan.usd_per_year}, (variant, load, plan, prefills, notes, said)))

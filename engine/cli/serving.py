@@ -46,12 +46,19 @@ def needs_engine(args: argparse.Namespace, scenario: Scenario) -> bool:
     return by_option or (is_decoder(scenario) and args.arrangement in (None, "whole"))
 
 
-def engine_answer(policy: str, scenario: Scenario | None, max_seqs: int) -> tuple[dict[str, Any], list[str]]:
-    """The engine that serves a language model, as data and in words: its policy and its sequences at once."""
-    how = f"at most {max_seqs:,} sequences at once" if max_seqs > 1 else "one request at a time"
-    if scenario is not None and policy == NO_BATCHING and (why := in_turn(scenario)):
+def engine_answer(policy: str, scenario: Scenario | None, rules: Scheduler) -> tuple[dict[str, Any], list[str]]:
+    """The engine that serves a language model, as data and in words: its policy, sequences at once, and memory."""
+    how = f"at most {rules.max_seqs:,} sequences at once" if rules.max_seqs > 1 else "one request at a time"
+    data: dict[str, Any] = {"policy": policy, "max_seqs": rules.max_seqs}
+    if scenario is None:
+        return {"engine": data}, [f"serving engine {policy}: {how}"]
+    if policy == NO_BATCHING and (why := in_turn(scenario)):
         how += f", as {why}"
-    return {"engine": {"policy": policy, "max_seqs": max_seqs}}, [f"serving engine {policy}: {how}"]
+    memory = f"memory share: {percent(rules.memory_share)} of the devices' memory for weights, passes and the KV cache"
+    if rules.free_share < 1.0:
+        memory += f", which takes {percent(rules.free_share)} of what the others leave free"
+    data |= {"memory_share": rules.memory_share, "free_share": rules.free_share}
+    return {"engine": data}, [f"serving engine {policy}: {how}", memory]
 
 
 def _refuse_idle(args: argparse.Namespace, scenario: Scenario | None, ranks: int = 1) -> None:
@@ -68,7 +75,7 @@ def _refuse_idle(args: argparse.Namespace, scenario: Scenario | None, ranks: int
         (not args.asynchronous, ("overlap",), "passes that do not overlap; give asynchronous"),
         (ranks == 1, ("balance_timeout",), "one attention rank, which waits for no other"),
         (scenario is None and args.trace is not None, ("inputs", "outputs"), "a trace, which has its own lengths"),
-        (scenario is None, ["memory_share"], "given passes, which have no memory; give kv-blocks"),
+        (scenario is None, ["memory_share", "free_share"], "given passes, which have no memory; give kv-blocks"),
         (scenario is None, _OF_SCENARIO, "given passes, which are of no scenario"),
         (True, ["batch"], "a serving engine, whose passes have what runs; max-seqs is its most"),
     ):
@@ -139,7 +146,7 @@ def simulate_serving(args: argparse.Namespace, scenario: Scenario | None, arriva
         tried = {"{}:{}".format(*ratio): replace(subject, pools=pools.at(ratio)) for ratio in ratios_of(args.pools)}
     ratio, point = _best(args, tried, file, load)
     policy = args.policy or usual_policy(scenario, args.max_seqs)
-    engine_data, engine_lines = engine_answer(policy, scenario, scheduler.max_seqs)
+    engine_data, engine_lines = engine_answer(policy, scenario, scheduler)
     rates["output_tokens_per_s_per_device"] = point.tokens_per_s_per_device
     rates |= {"output_tokens_per_s_per_user": point.tokens_per_s_per_user, "shares": dict(point.shares)}
     lines = [*report_lines(point.report), *engine_lines, f"most of the time: {point.binds}"]

@@ -110,10 +110,12 @@ def simulate(args: argparse.Namespace) -> Answer:
     system, sizes, outputs = serving.of(scenario)
     load: dict[str, Any] = {"sizes": sizes, "outputs": outputs, "requests": _requests(args)}
     report = traffic.simulate(system, arrivals, **load, most=args.most, seed=args.seed)
-    engine, engine_lines = _engine(serving, scenario)
-    served = scenario
-    if engine and report.stable:
-        served = scenario.with_(batch=max(1, round(min(report.in_system, serving.max_seqs(scenario)))))
+    engine, engine_lines, served = dict[str, Any](), list[str](), scenario
+    if isinstance(system, traffic.DecoderServer):
+        rules = system.scheduler
+        engine, engine_lines = engine_answer(usual_policy(scenario, rules.max_seqs), scenario, rules)
+        if report.stable:
+            served = scenario.with_(batch=max(1, round(min(report.in_system, rules.max_seqs))))
     band = evaluate(served).error_band
     lines = [report.message, f"error band of service times: {told(band)}"]
     for name, metric in product(("latency", "ttft", "tpot", "passed"), ("mean", "p50", "p95", "p99")):
@@ -128,14 +130,6 @@ def simulate(args: argparse.Namespace) -> Answer:
 
 def _requests(args: argparse.Namespace) -> int:
     return _REQUESTS if args.requests is None else args.requests
-
-
-def _engine(serving: Serving, scenario: Scenario) -> tuple[dict[str, Any], list[str]]:
-    """The engine of a language model in a queue, as data and in words; of another network nothing."""
-    if serving.arrangement != "whole" or not is_decoder(scenario):
-        return {}, []
-    max_seqs = serving.max_seqs(scenario)
-    return engine_answer(usual_policy(scenario, max_seqs), scenario, max_seqs)
 
 
 def capacity(args: argparse.Namespace) -> Answer:

@@ -24,7 +24,7 @@ from engine.resolve.bind import bind
 from engine.resolve.bound import Bound
 from engine.scenario import Scenario
 from engine.scenario.overrides import apply
-from engine.traffic.engines.scheduler import NO_BATCHING
+from engine.traffic.engines.scheduler import NO_BATCHING, Scheduler
 from engine.traffic.plan import CapacityPlan, NodeFacts
 from engine.traffic.policies import Policy, TandemQueue, single
 from engine.traffic.service import Service, TrafficError, whole
@@ -187,16 +187,24 @@ def service_table(
     return replace(table, bound=report.limited_by)
 
 
-def _token_fits(scenario: Scenario, longest: int, catalog: Catalog | None = None) -> list[tuple[float, Fit, int]]:
-    """Bytes of a cached token on a device of each stage, the memory with the longest prompt, and devices. [B], [-]
+def _token_fits(
+    scenario: Scenario, longest: int, prompts: int = 1, catalog: Catalog | None = None
+) -> list[tuple[float, Fit, float, int]]:
+    """Of each stage bytes of a cached token on a device, its memory with so many of the longest prompts, bytes that a
+    pass over those takes there beside weights and cache, and devices. [B], [-]
 
     Both lengths lie as the plan of the longest has them: a shorter prompt may take fewer devices.
     """
-    longest = max(2, longest)
-    _, plan, far = priced(scenario.with_(inputs=longest), catalog)
-    short = assemble(bind(scenario.with_(inputs=1), catalog), plan)
+    longest, base = max(2, longest), scenario.with_(batch=prompts * (scenario.attention_dp or 1))
+    _, plan, far = priced(base.with_(inputs=longest), catalog)
+    short = assemble(bind(base.with_(inputs=1), catalog), plan)
     return [
-        ((b.state_bytes - a.state_bytes) / (longest - 1), b, part.stage.ways * part.stage.context)
+        (
+            (b.state_bytes - a.state_bytes) / (longest - 1) / prompts,
+            b,
+            max(0.0, (b.need_bytes - b.state_bytes) - (a.need_bytes - a.state_bytes)),
+            part.stage.ways * part.stage.context,
+        )
         for before, part in zip(short.priced, far.priced, strict=True)
         for a, b in zip(before.fits, part.fits, strict=True)
         if b.required
@@ -205,25 +213,48 @@ def _token_fits(scenario: Scenario, longest: int, catalog: Catalog | None = None
 
 def token_bytes(scenario: Scenario, longest: int) -> float:
     """Bytes of keys and values of a token on all devices of a replica. [B]"""
-    return sum(token_b * devices for token_b, _, devices in _token_fits(scenario, longest))
+    return sum(token_b * devices for token_b, _, _, devices in _token_fits(scenario, longest))
 
 
 def device_token_bytes(scenario: Scenario, longest: int) -> float:
     """Bytes of keys and values of a token on the device that keeps most of them. [B]"""
-    return max((token_b for token_b, _, _ in _token_fits(scenario, longest)), default=0.0)
+    return max((token_b for token_b, *_ in _token_fits(scenario, longest)), default=0.0)
 
 
-def cache_tokens(scenario: Scenario, longest: int, share: float = 1.0, catalog: Catalog | None = None) -> int | None:
-    """Tokens that fit a replica's memory beside the weights and the activations of the longest prompt. [-]
+def cache_blocks(scenario: Scenario, rules: Scheduler, longest: int, catalog: Catalog | None = None) -> int | None:
+    """Blocks of cache that fit a replica's memory beside the weights and the largest pass. [-]
 
-    ``share``: of the memory that may be used [-]. None where nothing is kept. An estimate.
+    ``rules``: with the budget of a pass and the shares of the devices' off-chip memory that may be used. None where
+    nothing is kept. An estimate. TrafficError where the ``longest`` request [tokens] has no room, with the share that
+    would have some.
     """
-    room = [
-        int((share * fit.capacity_bytes - fit.need_bytes + fit.state_bytes) / token_b)
-        for token_b, fit, _ in _token_fits(scenario, longest, catalog)
-        if token_b > 0
-    ]
-    return max(0, min(room)) if room else None
+    need, prompt = rules.block * -(-longest // rules.block), min(rules.budget, max(1, longest - 1))
+    prompts = max(1, min(rules.max_seqs, rules.budget // prompt))
+    tokens, least, sure = math.inf, 0.0, True
+    for token_b, fit, pass_b, _ in _token_fits(scenario, prompt, prompts, catalog):
+        if token_b > 0:
+            share = rules.memory_share if fit.role == "offchip" else 1.0
+            taken = fit.need_bytes - fit.state_bytes
+            within = taken - pass_b if rules.passes_apart else taken
+            free = min(share * fit.capacity_bytes - within, fit.capacity_bytes - taken)
+            tokens = min(tokens, max(0, int(rules.free_share * free / token_b)))
+            cache_b = need * token_b / rules.free_share
+            least = max(least, (within + cache_b) / fit.capacity_bytes)
+            sure = sure and taken + cache_b <= fit.capacity_bytes
+    if tokens >= need:
+        return None if tokens == math.inf else int(tokens) // rules.block
+    beside = f"weights and a pass over {prompts * prompt:,} tokens"
+    if tokens >= longest:
+        why = f"block is {rules.block} tokens; beside the {beside} the devices have room for {int(tokens):,} of cache"
+        raise TrafficError(why)
+    what = f"{beside} with the cache of a request of {longest:,}"
+    if sure:
+        lowest = math.ceil(1000 * least) / 1000
+        raise TrafficError(
+            f"memory_share is {rules.memory_share:g}; {what} take {lowest:.1%} of the devices' memory: it must be a "
+            f"number from {lowest:g} to 1"
+        )
+    raise TrafficError(f"{what} take more than the devices' memory: there is room for {int(tokens):,} tokens of cache")
 
 
 def load_of(

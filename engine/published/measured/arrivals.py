@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.devices.gpu.operators.record import fitted
 from engine.kernels.events.passes import PARTS, Times, pass_seconds
-from engine.published.measured.serving import SHARED, cache_room, shared_tables
+from engine.published.measured.serving import LEAST_REQUEST, shared_tables
 from engine.published.measured.table import Figure, Header, amount, format_of, part_columns, system_of, terms
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
@@ -23,6 +23,7 @@ from engine.traffic.arrivals import Gamma
 from engine.traffic.engines.pass_run import requests_of, rules_of, run_passes
 from engine.traffic.engines.scheduler import POLICIES, Scheduler
 from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM
+from engine.traffic.scenario_load import cache_blocks
 from engine.traffic.service import TrafficError
 from engine.traffic.sizes import LogNormal
 from hardware_specs.catalog import Catalog
@@ -121,14 +122,15 @@ def _replicas(
         if names["kv_format"] in part.peak:
             replica = apply(replica, "kv_format", names["kv_format"])
         replica = replica.with_(inputs=int(inputs.mean), outputs=int(outputs.mean))
-        room = cache_room(replica, max(SHARED[2], inputs.high + outputs.high), names["memory"], catalog)
-        if room is not None and room < _FEWEST * (inputs.mean + outputs.mean):
+        fewest = int(_FEWEST * (inputs.mean + outputs.mean))
+        try:
+            blocks = cache_blocks(replica.with_(**LEAST_REQUEST), scheduler, fewest, catalog)
+        except TrafficError:
             continue
         replicas = max(1, int(count * amount(cells, "nodes", 1.0)) // devices) * streams
         per_s = amount(cells, "target_qps" if cells["target_qps"] else "scheduled_sps") / replicas
-        with_cache = replace(scheduler, kv_blocks=None if room is None else room // scheduler.block)
         cv = replicas**-0.5 if entry.get("in_turn", True) else 1.0
-        yield replica, ReplicaLoad(per_s, cv, inputs, outputs, with_cache, limits, doubt)
+        yield replica, ReplicaLoad(per_s, cv, inputs, outputs, replace(scheduler, kv_blocks=blocks), limits, doubt)
 
 
 def _stated(cells: Mapping[str, str]) -> dict[str, Any]:

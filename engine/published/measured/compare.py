@@ -227,7 +227,7 @@ def _engine(cells: Mapping[str, str], scenario: Scenario) -> BenchmarkRun:
     if run.get("whole_prompt"):
         longest = 2 * scenario.inputs / (1 + run.get("shortest", 1.0))
         scheduler = replace(scheduler, budget=max(scheduler.budget, math.ceil(longest) + scenario.batch))
-    settings = {name: run[name] for name in ("memory", "free", "shortest", "streamed", "turnaround_s") if name in run}
+    settings = {name: run[name] for name in ("shortest", "streamed", "turnaround_s") if name in run}
     name = " ".join(cells[column] for column in ("framework", "version") if cells.get(column))
     return BenchmarkRun(scheduler, name, **settings, **names["frontend"] | ({"token_s": 0.0} if serial else {}))
 

@@ -11,12 +11,11 @@ from engine.traffic.engines.calendar import ClosedLoop, serve
 from engine.traffic.engines.pass_times import acceptance_of, device_times
 from engine.traffic.engines.pools import Network, Pool, Pools, serve_pools
 from engine.traffic.engines.scheduler import Scheduler
-from engine.traffic.scenario_load import cache_tokens, token_bytes
-from engine.traffic.service import TrafficError
+from engine.traffic.scenario_load import cache_blocks, token_bytes
 from engine.traffic.sizes import Uniform
 from hardware_specs.catalog import Catalog
 
-_LEAST_REQUEST: dict[str, int] = {"batch": 1, "inputs": 16, "outputs": 2}  # request, whatever a deployment's load
+LEAST_REQUEST: dict[str, int] = {"batch": 1, "inputs": 16, "outputs": 2}  # request, whatever a deployment's load
 SHARED = 16_384, 256, 16_384
 """Tokens of a pass, sequences and tokens of a request that every table covers: rows of a deployment share one."""
 
@@ -29,8 +28,6 @@ class BenchmarkRun:
     ----------
     scheduler : how it forms its passes.
     name : its own, and its release.
-    memory : share of the devices' memory that weights, a pass and the cache may take. [-]
-    free : share of what weights and a pass leave of it that the cache takes. [-]
     shortest : a request's lengths are drawn evenly from this share of the longest on; 1: all are alike. [-]
     streamed : tokens sent at once: the first arrives with as many. [-]
     turnaround_s : mean time from a client's answer to its next request, exponential. [s]
@@ -42,8 +39,6 @@ class BenchmarkRun:
 
     scheduler: Scheduler
     name: str = ""
-    memory: float = 1.0
-    free: float = 1.0
     shortest: float = 1.0
     streamed: int = 1
     turnaround_s: float = 0.0
@@ -69,15 +64,7 @@ def shared_tables(scenario: Scenario, scheduler: Scheduler, longest: int, reques
     """Times of the passes of a deployment, whatever its load. Estimates. [s]"""
     sizes = scheduler.budget, min(scheduler.max_seqs, requests), longest
     budget, rows, context = (max(minimum, _power(size)) for minimum, size in zip(SHARED, sizes, strict=True))
-    return _tables(scenario.with_(**_LEAST_REQUEST).model_dump_json(), budget, rows, context, catalog)
-
-
-def cache_room(scenario: Scenario, longest: int, memory: float, catalog: Catalog) -> int | None:
-    """Tokens that the memory of an attention rank holds beside weights and a pass; None where nothing is kept. [-]
-
-    An estimate: a pass of a prompt of the ``longest`` [tokens], and ``memory`` the share that may be used.
-    """
-    return cache_tokens(scenario.with_(**_LEAST_REQUEST), longest, memory, catalog)
+    return _tables(scenario.with_(**LEAST_REQUEST).model_dump_json(), budget, rows, context, catalog)
 
 
 def under_load(scenario: Scenario, concurrency: int, engine: BenchmarkRun, catalog: Catalog) -> dict[str, float]:
@@ -106,7 +93,7 @@ def under_load(scenario: Scenario, concurrency: int, engine: BenchmarkRun, catal
         report = serve(decodes.times, decodes.scheduler, load, inputs, outputs, count)
     else:
         first = _worker(engine.prefill, engine, engine.prefill.attention_dp or 1, longest, clients, catalog)
-        network = Network(token_bytes(scenario.with_(**_LEAST_REQUEST), longest), engine.port_b_per_s)
+        network = Network(token_bytes(scenario.with_(**LEAST_REQUEST), longest), engine.port_b_per_s)
         report = serve_pools(*Pools(first, decodes, network).at(engine.workers), load, inputs, outputs, count)
     assert report.tpot is not None
     tpot, late = report.tpot.mean.value, min(engine.streamed, scenario.outputs) - 1
@@ -120,11 +107,7 @@ def _worker(scenario: Scenario, engine: BenchmarkRun, ranks: int, longest: int, 
     """An engine of a scenario with the cache that its memory has room for. TrafficError where there is none."""
     scheduler = replace(engine.scheduler, acceptance=acceptance_of(scenario, catalog), ranks=ranks)
     times = shared_tables(scenario, scheduler, longest, clients, catalog)
-    room = cache_room(scenario, max(SHARED[2], _power(longest)), engine.memory, catalog)
-    if room is None:
-        return Pool(times, scheduler)
-    if (blocks := int(engine.free * room) // scheduler.block) < 1:
-        raise TrafficError(f"{engine.memory:.0%} of the memory holds no cache beside the weights")
+    blocks = scheduler.kv_blocks or cache_blocks(scenario.with_(**LEAST_REQUEST), scheduler, longest, catalog)
     return Pool(times, replace(scheduler, kv_blocks=blocks))
 
 

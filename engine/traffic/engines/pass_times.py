@@ -16,7 +16,15 @@ from engine.resolve.bind import bind
 from engine.scenario import Scenario
 from engine.traffic.engines.scheduler import POLICIES, Scheduler
 from engine.traffic.policies import DecoderServer
-from engine.traffic.scenario_load import cache_tokens, checked, device_token_bytes, is_decoder, ladder, priced
+from engine.traffic.scenario_load import (
+    cache_blocks,
+    checked,
+    device_token_bytes,
+    is_decoder,
+    ladder,
+    priced,
+    usual_policy,
+)
 from engine.traffic.service import TrafficError
 from entries.files import read_plain
 from hardware_specs.catalog import Catalog, default_catalog
@@ -192,15 +200,7 @@ def engine_of(scenario: Scenario, scheduler: Scheduler, longest: int) -> tuple[T
     scheduler = replace(scheduler, replicas=plan.batches * scenario.streams, ranks=scenario.attention_dp or 1)
     if scheduler.preempt == "swap":
         scheduler = _swapping(base, scheduler, longest - 1)
-    tokens = cache_tokens(
-        base, longest - 1, scheduler.memory_share
-    )  # no prompt has the last token, which is made and not read
-    if tokens is not None and scheduler.block > tokens:
-        raise TrafficError(
-            f"block is {scheduler.block} tokens; beside the weights and a pass over {longest - 1:,} tokens, as one "
-            f"that reads a preempted request again, the devices have room for {tokens} tokens of cache"
-        )
-    room = None if tokens is None else tokens // scheduler.block
+    room = cache_blocks(base, scheduler, longest)
     if scheduler.kv_blocks is None:
         return times, replace(scheduler, kv_blocks=room)
     if room is not None and scheduler.kv_blocks > room:
@@ -224,9 +224,9 @@ def _swapping(scenario: Scenario, scheduler: Scheduler, longest: int) -> Schedul
 def decoder_of(
     scenario: Scenario, max_batch: int = 1, longest: int | None = None, places: int | None = None
 ) -> DecoderServer:
-    """The serving engine that a decoder scenario is: vLLM's, of at most so many sequences at once. [-]
+    """The serving engine that a decoder scenario is: its usual one, of at most so many sequences at once. [-]
 
-    1: one request at a time, as machines without batching serve. ``longest``: of its requests; default the scenario's
+    ``longest``: of its requests; default the scenario's
     inputs plus outputs. [tokens] ``places``: to wait. TrafficError for a network that makes no tokens one by one, or
     one that does not fit.
     """
@@ -234,5 +234,6 @@ def decoder_of(
         raise TrafficError(f"workload is {scenario.workload!r}; it makes no tokens one by one")
     longest = longest or scenario.inputs + scenario.outputs
     bound = checked(scenario.with_(batch=1)).limited_by
-    times, scheduler = engine_of(scenario, replace(POLICIES["vllm"], max_seqs=max_batch), longest)
+    usual = POLICIES[usual_policy(scenario, max_batch)]
+    times, scheduler = engine_of(scenario, replace(usual, max_seqs=max_batch), longest)
     return DecoderServer(times, scheduler, longest, bound, places)

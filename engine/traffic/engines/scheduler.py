@@ -28,9 +28,11 @@ class Scheduler:
         the latest sequence is preempted where none is left, 1 nobody ever is. [-]
     kv_blocks, block : int or None, int
         Blocks of the cache and tokens of a block; None: as many as the device has room for. [-], [tokens]
-    memory_share : float
-        Of each device's memory, what weights, passes and the cache may fill: ``gpu_memory_utilization`` of vLLM (0.9
-        where nothing is said), ``mem_fraction_static`` of SGLang. 1: all of it. [-]
+    memory_share, free_share : float
+        Of each device's off-chip memory, what weights, passes and the cache may fill; and of what the former two leave
+        of it, what the cache may. [-]
+    passes_apart : bool
+        That share is of weights and cache alone; passes have the rest.
     preempt : str
         What happens to the blocks of a preempted sequence: ``recompute``, it is prefilled again; ``swap``, they cross
         the host's link to its memory and return before it runs again, and the pass waits for both.
@@ -76,7 +78,9 @@ class Scheduler:
     reserve: float = 0.0
     kv_blocks: int | None = None
     block: int = 16
-    memory_share: float = 1.0
+    memory_share: float = 0.9
+    free_share: float = 1.0
+    passes_apart: bool = False
     preempt: str = "recompute"
     swap_blocks: int | None = None
     swap_s: float = 0.0
@@ -109,6 +113,8 @@ class Scheduler:
         for name in ("reserve", "prefix_hit", "overlap", "memory_share"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise TrafficError(f"{name} is {getattr(self, name)!r}; it must be a number from 0 to 1")
+        if not 0.0 < self.free_share <= 1.0:
+            raise TrafficError(f"free_share is {self.free_share!r}; it must be a number above 0, at most 1")
         if any(not 0.0 <= chance <= 1.0 for chance in self.acceptance):
             raise TrafficError(f"acceptance is {self.acceptance}; it must hold numbers from 0 to 1")
         check(self.priorities)
@@ -138,17 +144,27 @@ NO_BATCHING = "no-batching"
 POLICIES = {
     "vllm": Scheduler(),
     "sglang": Scheduler(
-        prefill_first=True, reserve=0.5, block=1, max_seqs=1024, read_s=2e-6, write_s=3.2e-5, repeat_s=2.8e-8
+        prefill_first=True,
+        reserve=0.5,
+        block=1,
+        memory_share=0.85,
+        passes_apart=True,
+        max_seqs=1024,
+        read_s=2e-6,
+        write_s=3.2e-5,
+        repeat_s=2.8e-8,
     ),
-    "trtllm": Scheduler(chunked=False, reserve=1.0, block=32, max_seqs=2048),
-    NO_BATCHING: Scheduler(max_seqs=1),
+    "trtllm": Scheduler(chunked=False, reserve=1.0, block=32, memory_share=1.0, free_share=0.9, max_seqs=2048),
+    NO_BATCHING: Scheduler(memory_share=1.0, max_seqs=1),
 }
 """Defaults of three engines, and of a machine that serves one request at a time, first come first served. vLLM V1 gives
 blocks on demand and mixes chunks of prompts with decoding; SGLang runs passes of prefill first and admits by an
 estimate of what is still to be written (its new-token ratio falls from 0.7 toward 0.1; the middle is assumed);
-TensorRT-LLM admits where a request can run to its end (GUARANTEED_NO_EVICT) and takes whole prompts. From their
-documents; each field may be set apart. SGLang's front end is calibrated on its runs of Llama 3.1 8B in serving.csv; of
-others none is known."""
+TensorRT-LLM admits where a request can run to its end (GUARANTEED_NO_EVICT) and takes whole prompts. Of the memory vLLM
+fills 0.9 (``gpu_memory_utilization``), SGLang's weights and cache 0.85 (``mem_fraction_static``, which it sets by the
+device and its ranks, 0.81 to 0.88); TensorRT-LLM's cache takes 0.9 of what is free (``free_gpu_memory_fraction``). From
+their documents; each field may be set apart. SGLang's front end is calibrated on its runs of Llama 3.1 8B in
+serving.csv; of others none is known."""
 
 
 def policy_of(name: str, **settings: Any) -> Scheduler:

@@ -9,6 +9,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -34,10 +35,11 @@ from engine.traffic.engines.operating_space import (
 from engine.traffic.engines.pass_run import rules_of
 from engine.traffic.engines.pass_times import acceptance_of
 from engine.traffic.engines.scheduler import Scheduler
-from engine.traffic.scenario_load import usual_policy
+from engine.traffic.scenario_load import cache_blocks, usual_policy
 from engine.traffic.service import TrafficError
 
 _RUNS_MOST = 400
+_ENDLESS = 2**40  # tokens of a cache that is not kept
 HOW = ("closed form", "calendar")
 """How a point's figures were found, by whether it was simulated."""
 
@@ -59,7 +61,7 @@ class ServingSweep:
     front: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     seconds: float = 0.0
     pricing_s: float = 0.0
-    _runs: list[tuple[Engine, Scheduler, int]] = field(default_factory=list, repr=False)
+    _runs: list[tuple[Engine, int]] = field(default_factory=list, repr=False)
 
     @property
     def values(self) -> NDArray[np.float64]:
@@ -126,7 +128,8 @@ class ServingSweep:
         for alike, points in by_rules.items():
             envelope = Scheduler(
                 budget=max(rules.budget for rules in widest), max_seqs=max(rules.max_seqs for rules in widest), block=1,
-                memory_share=alike.memory_share, acceptance=alike.acceptance,
+                memory_share=alike.memory_share, free_share=alike.free_share,
+                passes_apart=alike.passes_apart, acceptance=alike.acceptance,
             )  # fmt: skip
             try:
                 whole = engines.setdefault(envelope, engines.get(envelope) or engine(scenario, envelope, {}))
@@ -139,11 +142,22 @@ class ServingSweep:
         self, scenario: Scenario, whole: Engine, alike: Scheduler, points: list[tuple[int, int, Scheduler]]
     ) -> None:
         """Prices points that differ in clients, budget, seats, cache and chunks alone."""
-        room, ranks = whole.scheduler.kv_blocks or 2**40, whole.scheduler.ranks
+        ranks, longest, base = (
+            whole.scheduler.ranks,
+            scenario.inputs + scenario.outputs,
+            scenario.with_(batch=1, outputs=1),
+        )
         engines = whole.scheduler.replicas * ranks
+
+        @cache
+        def room_of(budget: int, max_seqs: int) -> int:
+            rules = replace(alike, budget=budget, max_seqs=max_seqs)
+            return cache_blocks(base, rules, longest) or _ENDLESS
+
         prompt, made = float(scenario.inputs), float(scenario.outputs)
         rows = np.empty((len(points), len(POINT)))
         for row, (_, clients, rules) in zip(rows, points, strict=True):
+            room = room_of(rules.budget, rules.max_seqs)
             tokens = min(room, rules.kv_blocks * rules.block if rules.kv_blocks else room)
             kept = (prompt + 0.5 * made) / (prompt + (0.5 + 0.5 * rules.reserve) * made)
             peers_busy = min(1.0, max(0.0, clients / whole.scheduler.replicas - 1.0) / max(1, ranks - 1))
@@ -159,7 +173,7 @@ class ServingSweep:
             if not rules.chunked and rules.budget < prompt - hit:
                 self._refuse(f"budget is {rules.budget}: without chunks it must take a whole prompt", 1)
                 continue
-            need, fit = -(-(scenario.inputs + scenario.outputs) // rules.block), room // rules.block
+            need, fit = -(-longest // rules.block), room_of(rules.budget, rules.max_seqs) // rules.block
             if rules.kv_blocks is not None and not need <= rules.kv_blocks <= fit:
                 why = f"a request needs {need:,} of {rules.block} tokens, the devices have room for {fit:,}"
                 self._refuse(f"kv_blocks is {rules.kv_blocks:,}: {why}", 1)
@@ -170,7 +184,9 @@ class ServingSweep:
             self.figures.append(means + [np.nan] * (len(self.space.figures) - len(means)))
             self.numbers.append(number)
             self.simulated.append(False)
-            self._runs.append((whole, rules, clients))
+            blocks = min(fit, rules.kv_blocks or fit)
+            own = replace(rules, kv_blocks=blocks, replicas=whole.scheduler.replicas, ranks=ranks)
+            self._runs.append((replace(whole, scheduler=own, limits=self.space.goods), clients))
 
     def settle(self, seed: int, cancelled: Callable[[], bool]) -> None:
         """Runs the front's points through the calendar until all of them are."""
@@ -187,7 +203,7 @@ class ServingSweep:
         """Which points keep some limits; one that is not simulated one at a percentile where its mean does."""
         kept, figures = np.ones(len(self.numbers), bool), dict(zip(self.space.figures, self.values, strict=True))
         means = {"steady_ttft": figures["ttft_s"]}
-        means["steady_e2e"] = np.array([clients for *_, clients in self._runs]) / figures["requests_per_s"]
+        means["steady_e2e"] = np.array([clients for _, clients in self._runs]) / figures["requests_per_s"]
         for limit in limits:
             found = figures[limit.figure]
             if limit.figure in TAILS:
@@ -204,13 +220,10 @@ class ServingSweep:
 
     def _simulate(self, at: int, seed: int) -> None:
         """Runs one point through the calendar in place of its closed form."""
-        whole, choice, clients = self._runs[at]
-        room = (whole.scheduler.kv_blocks or 2**40) // choice.block
-        blocks = min(room, choice.kv_blocks or room)
-        rules = replace(choice, kv_blocks=blocks, replicas=whole.scheduler.replicas, ranks=whole.scheduler.ranks)
+        subject, clients = self._runs[at]
         self.simulated[at] = True
         try:
-            point = replace(whole, scheduler=rules, limits=self.space.goods).at(ClosedLoop(clients), seed=seed)
+            point = subject.at(ClosedLoop(clients), seed=seed)
         except TrafficError as why:
             self._refuse(why, 1)
             self.figures[at] = [np.nan] * len(self.space.figures)

@@ -99,7 +99,7 @@ ASKED = {
     "max-seqs": ("16", 16),
     "kv-blocks": ("4000", 4000),
     "block": ("64", 64),
-    "memory-share": ("90", 90.0),
+    "memory-share": ("95", 95.0),
     "prefix-hit": ("30", 30.0),
     "preempt": ("swap", "Swap"),
     "priority": ("0.2:0,0.8:1", "0.2:0,0.8:1"),

@@ -7,11 +7,14 @@ import pytest
 
 from engine import default_scenario
 from engine.cli.main import main
-from engine.traffic import Poisson, TrafficError
+from engine.published.measured.compare import _engine
+from engine.published.measured.serving import _worker
+from engine.traffic import Poisson
 from engine.traffic.engines.calendar import ClosedLoop
 from engine.traffic.engines.operating_points import engine
 from engine.traffic.engines.scheduler import POLICIES, Scheduler
 from engine.traffic.engines.serving_sweep import serving_sweep
+from hardware_specs import default_catalog
 from tests.each import each
 
 
@@ -83,19 +86,57 @@ def said(capsys: pytest.CaptureFixture[str], *command: str) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
+TWO = ["--system", "h100-sxm", "--workload", "llama3.1-70b", "--devices", "2", "--scheme", "tensor"]
+TWO += ["--inputs", "1024", "--outputs", "256"]
+SEVENTY = default_scenario("h100-sxm", "llama3.1-70b", inputs=1024, outputs=256).with_(devices=2, scheme="tensor")
+
+
 def test_a_share_of_the_memory_leaves_that_much_less_cache(capsys: pytest.CaptureFixture[str]) -> None:
     """A 70B model in BF16 takes 141 of the 160 GB of two H100: of 90% of them a sixth of the cache is left."""
-    scenario = default_scenario("h100-sxm", "llama3.1-70b", inputs=1024, outputs=256).with_(devices=2, scheme="tensor")
-    whole, part = (engine(scenario, Scheduler(memory_share=share), {}).scheduler for share in (1.0, 0.9))
+    whole, part = (engine(SEVENTY, Scheduler(memory_share=share), {}).scheduler for share in (1.0, 0.9))
     token_b = 2 * 80 * 8 * 128 * 2 / 2  # keys and values of 80 layers of 8 heads of 128 in BF16, on each of two devices
     assert (whole.kv_blocks - part.kv_blocks) * 16 == pytest.approx(0.1 * 80e9 / token_b, rel=1e-3)
-    with pytest.raises(TrafficError, match="the devices have room for 0 tokens of cache"):
-        engine(scenario, Scheduler(memory_share=0.8), {})
-    command = ["simulate", "--system", "h100-sxm", "--workload", "llama3.1-70b", "--devices", "2", "--scheme", "tensor"]
-    command += ["--inputs", "1024", "--outputs", "256", "--clients", "2", "--memory-share", "0.9", "--json"]
-    assert main(command) == 0
-    assert json.loads(capsys.readouterr().out)["kv_blocks"] == part.kv_blocks
+    data = said(capsys, "simulate", *TWO, "--clients", "2")
+    assert data["kv_blocks"] == part.kv_blocks
+    assert data["engine"]["memory_share"] == 0.9
     axes = {"serving.clients": [2], "serving.memory_share": [0.8, 0.9, 1.0]}
-    found = serving_sweep({"scenario": scenario.model_dump(mode="json"), "axes": axes})
+    found = serving_sweep({"scenario": SEVENTY.model_dump(mode="json"), "axes": axes})
     assert [row["serving.memory_share"] for row in found.rows()] == [0.9, 1.0]
     assert sum(found.refused.values()) == 1
+
+
+def test_every_door_takes_the_share_of_the_memory_that_the_policy_does(capsys: pytest.CaptureFixture[str]) -> None:
+    """All of it was taken where nothing was said, but of published runs 90%: a fifth of the full rate."""
+    plain, named = (said(capsys, "simulate", *TWO, "--qps", "0.1", *more) for more in ([], ["--policy", "vllm"]))
+    assert plain["capacity"]["qps"] == named["capacity_qps"]
+    assert named["capacity_qps"] < 0.6 * engine(SEVENTY, Scheduler(memory_share=1.0), {}).saturated_qps
+    planned = said(capsys, "capacity", *TWO, "--demand", "0.1", "--sla", "e2e:p99=60s")
+    assert planned["engine"] == plain["engine"] == named["engine"]
+    assert planned["at_limit"]["kv_blocks"] == named["kv_blocks"]
+    cells = {"framework": "vllm", "version": "0.12"}
+    pool = _worker(SEVENTY, _engine(cells, SEVENTY), 1, 1280, 8, default_catalog())
+    assert pool.scheduler.kv_blocks == named["kv_blocks"]
+    small = default_scenario("h100-sxm", "llama3.1-8b", inputs=1024, outputs=256)
+    rooms = {name: engine(small, rules, {}).scheduler for name, rules in POLICIES.items()}
+    tokens = {name: rules.kv_blocks * rules.block for name, rules in rooms.items()}
+    assert tokens["sglang"] < tokens["vllm"] < tokens["trtllm"] < tokens["no-batching"]
+    weights_b, token_b = 16.06e9, 2 * 32 * 8 * 128 * 2
+    assert tokens["trtllm"] == pytest.approx(0.9 * (80e9 - weights_b) / token_b, rel=0.02)
+    assert tokens["sglang"] == pytest.approx((0.85 * 80e9 - weights_b) / token_b, rel=0.02)
+    assert "the devices' memory" in text(capsys, "simulate", *TWO, "--clients", "2")
+
+
+@each("share", ["0", "0.05", "0.88"])
+def test_a_share_without_room_is_named_with_what_is_needed(capsys: pytest.CaptureFixture[str], share: str) -> None:
+    """The sentence was about the size of a block, and the room for 0 tokens beside the weights."""
+    assert main(["simulate", *TWO, "--clients", "2", "--memory-share", share]) == 2
+    why = capsys.readouterr().err
+    assert f"memory_share is {share};" in why
+    least = float(why.split("it must be a number from ")[1].split(" ")[0])
+    assert 0.88 < least < 0.9
+    assert said(capsys, "simulate", *TWO, "--clients", "2", "--memory-share", f"{least}")["requests"] == 64
+
+
+def text(capsys: pytest.CaptureFixture[str], *command: str) -> str:
+    assert main([*command]) == 0
+    return capsys.readouterr().out

@@ -116,7 +116,12 @@ def test_a_language_model_that_does_not_batch_says_so(capsys) -> None:
             more = ["--requests", "2000", *(["--max-batch", "1"] if max_batch == 1 else [])]
             assert main([*ask, *more]) == 0
             assert f"serving engine vllm: {how}" in capsys.readouterr().out
-            assert said(capsys, *ask, *more)["engine"] == {"policy": "vllm", "max_seqs": max_batch}
+            assert said(capsys, *ask, *more)["engine"] == {
+                "policy": "vllm",
+                "max_seqs": max_batch,
+                "memory_share": 0.9,
+                "free_share": 1.0,
+            }
     assert main(["simulate", *TARGET[:-2], "--qps", "0.1", "--policy", "sglang", "--requests", "100"]) == 0
     assert "serving engine sglang: at most 1,024 sequences at once" in capsys.readouterr().out
 

@@ -21,7 +21,8 @@ from engine.traffic.scenario_load import usual_policy
 from engine.traffic.service import TrafficError
 
 DFX = default_scenario("dfx-u280", "gpt2-345m", inputs=32, outputs=32)
-ALONE = {"policy": "no-batching", "max_seqs": 1}
+ALONE = {"policy": "no-batching", "max_seqs": 1, "memory_share": 1.0, "free_share": 1.0}
+SHARED = {"memory_share": 0.9, "free_share": 1.0}
 
 
 def said(capsys: pytest.CaptureFixture[str], *argv: str) -> dict:
@@ -88,7 +89,7 @@ def test_a_batch_of_requests_in_turn_is_as_many_clients() -> None:
 
 def test_another_policy_is_an_option_and_a_contradiction_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ("simulate", encode(DFX), "--clients", "4")
-    assert said(capsys, *asked, "--max-seqs", "8")["engine"] == {"policy": "vllm", "max_seqs": 8}
+    assert said(capsys, *asked, "--max-seqs", "8")["engine"] == {"policy": "vllm", "max_seqs": 8} | SHARED
     assert said(capsys, *asked, "--policy", "vllm")["engine"]["max_seqs"] == POLICIES["vllm"].max_seqs
     with pytest.raises(TrafficError, match="max_seqs is 8; policy no-batching serves one request at a time"):
         policy_of("no-batching", max_seqs=8)

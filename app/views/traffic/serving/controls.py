@@ -90,7 +90,9 @@ def _scheduler(scenario: Scenario) -> Scheduler:
         on = "on" if usual.chunked else "off"
         settings["chunked"] = choose("Chunked prefill", texts.CHUNKED, "chunk", on, help=texts.CHUNK_HELP) == "on"
         settings["preempt"] = choose("Preemption", texts.PREEMPTION, "preempt", help=texts.PREEMPT_HELP)
-        settings |= {field: number(low=0.0, high=100.0, **row) / 100 for field, row in texts.PERCENTAGES.items()}
+        for field, row in texts.PERCENTAGES.items():
+            share = 100.0 * getattr(usual, field)
+            settings[field] = number(low=0.0, high=100.0, usual=share, of=f"{name}/{share}", **row) / 100
         if (scenario.attention_dp or 1) > 1:
             settings["balance_timeout"] = number(low=0, high=100_000, usual=0, **texts.BALANCE)
         settings["asynchronous"] = switch("Asynchronous scheduling", "async", help=texts.ASYNC_HELP)
