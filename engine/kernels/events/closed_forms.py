@@ -2,11 +2,11 @@
 
 Prompts that fit a pass together are a group: a customer of two stations. One prefills group by group, in passes that
 the running sequences share; the other decodes all groups at once, its passes the slower the more sequences run and the
-more of the time others prefill. Both depend on the rate that they lead to, which is found by bisection. Waiting for the
-first station is that of a closed network with one queue (approximate mean value analysis, Schweitzer 1979), its service
-constant: who comes meets half of the one that is served. Where passes do not mix, all prompts are one group. An
-estimate of means for requests of one length; bursts, percentiles and preemption are the calendar's. A serial front end
-bounds the rate; where it does, its tokens go out in turn.
+more of the time others prefill. Both depend on the rate that they lead to, which is found by bisection. Requests of one
+length come to the first station as they leave it, one group after another, so that none waits there before it has
+always work (the bounds of a closed network, Denning and Buzen 1978). Where passes do not mix, all prompts are one
+group. An estimate of means for requests of one length; bursts, percentiles and preemption are the calendar's. A serial
+front end bounds the rate; where it does, its tokens go out in turn.
 """
 
 from engine.kernels.events.passes import pass_seconds, prompt_seconds
@@ -55,13 +55,11 @@ def _mixed_passes(point, rules, times, inputs, cached, batch, steps, context):
         running = 0.5 * (low + high)
         prompts, passes, prefill = _group(point, rules, times, inputs, cached, batch, running)
         alone = pass_seconds(times, rules, 0, 0, 0.0, max(running, 1.0), context, 0, point[IDLE])
-        groups, share, queue = batch / prompts, 0.0, 0.0
+        groups, share = batch / prompts, 0.0
         peers = max(1.0 - 1.0 / groups, 0.0)
         for _ in range(_TURNS):
             gap = 1.0 / (share * passes / prefill + (1.0 - share) / alone)
-            stay = prefill * (1.0 + max(peers * queue - 0.5 * share, 0.0))
-            rate = min(groups / (stay + steps * gap), 1.0 / prefill)
-            queue = 0.5 * (queue + max(groups - rate * steps * gap, 0.0))
+            rate = min(groups / (prefill + steps * gap), 1.0 / prefill)
             share = 0.5 * (share + rate * prefill * peers)
             requests = prompts * rate
         if requests * steps * gap > running:
