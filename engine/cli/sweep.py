@@ -18,7 +18,7 @@ from engine.scenario import ScenarioError
 from engine.scenario.files import beside, writable
 from engine.scenario.sentences import counted
 from engine.sweep import objectives_of, search, space_of, table_rows, write_rows
-from engine.traffic.engines.operating_space import has_serving_axes
+from engine.traffic.engines.operating_space import MEANS, has_serving_axes
 from engine.traffic.engines.serving_sweep import serving_sweep
 from entries.files import read_plain
 
@@ -110,11 +110,13 @@ def _serving(args: argparse.Namespace, data: Any) -> Answer:
         "seconds": result.seconds,
         "closed_form_per_s": points / max(result.pricing_s, 1e-9),
         "refused": dict(result.refused),
+        "statistic": dict.fromkeys(MEANS, "mean"),
         "front": rows,
     }
     lines = [
         f"{points:,} operating points in {result.seconds:.2f} s, in closed form {document['closed_form_per_s']:,.0f} "
         f"per second; {document['simulated']} of them simulated pass by pass",
+        f"{' and '.join(MEANS)} are means over requests; a limit at a percentile, as tpot:p99=25ms, adds its figure",
         *(f"refused {count:,}: {why[:160]}" for why, count in result.refused.items()),
         *("  ".join(f"{k}={v:.5g}" if isinstance(v, float) else f"{k}={v}" for k, v in row.items()) for row in rows),
     ]

@@ -33,7 +33,7 @@ TAILS = {
 """Further figures that a limit may be on, as ``steady_ttft_p99_s`` of ``ttft:p99``: those of a `ServingReport`."""
 GOODPUT = "goodput_per_s"
 FIGURES = ("requests_per_s", "ttft_s", "tpot_s", "output_tokens_per_s_per_device", "output_tokens_per_s_per_user")
-OBJECTIVES = (FIGURES[4], FIGURES[3])
+OBJECTIVES, MEANS = (FIGURES[4], FIGURES[3]), FIGURES[1:3]
 
 
 @dataclass(frozen=True)
