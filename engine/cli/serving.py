@@ -255,7 +255,9 @@ def _with_interval(figure: Estimate) -> str:
 def report_lines(report: ServingReport) -> Iterator[str]:
     """A run of a serving engine in words: its times, goodput, passes and cache."""
     yield report.message
-    yield from _times(report, ("ttft", "itl", "tpot", "e2e", "first_wave_ttft", "steady_ttft", "steady_e2e"))
+    yield from _times(
+        report, ("ttft", "itl", "tpot", "e2e", "first_wave_ttft", "steady_ttft", "steady_tpot", "steady_e2e")
+    )
     for group in report.classes:
         yield f"priority {group.priority}, {counted(group.requests, 'request')}"
         yield from _times(group, ("ttft", "itl", "tpot", "e2e"))

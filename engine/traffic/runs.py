@@ -312,13 +312,13 @@ def full_rate(decoder: DecoderServer, inputs: Sizes, outputs: Sizes, seed: int =
     rules = decoder.scheduler
     passes = replace(rules, replicas=1, read_s=0.0, write_s=0.0, repeat_s=0.0)
 
-    def drawn(count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def requests_of_run(count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return inputs.draw(count, seed, SIZE_STREAM, 0), outputs.draw(count, seed, OUTPUT_STREAM, 0)
 
-    prompts, answers = drawn(_LEAST_RUN)
+    prompts, answers = requests_of_run(_LEAST_RUN)
     seats = rules.ranks * rules.most_seqs(round(prompts.mean() + answers.mean()))
     usual = min(max(_LEAST_RUN, _ROUNDS * seats), int(_TOKENS_MOST / answers.mean()))
-    prompts, answers = drawn(count := max(usual, _FEWEST_ROUNDS * seats))
+    prompts, answers = requests_of_run(count := max(usual, _FEWEST_ROUNDS * seats))
     lone = replace(decoder, scheduler=passes, places=None)
     ends = np.sort(run_decoder(lone, np.zeros(count), prompts, answers, decodes).finish)
     ends = ends[~np.isnan(ends)]

@@ -230,7 +230,7 @@ def cache_blocks(scenario: Scenario, rules: Scheduler, longest: int, catalog: Ca
     """
     need, prompt = rules.block * -(-longest // rules.block), min(rules.budget, max(1, longest - 1))
     prompts = max(1, min(rules.max_seqs, rules.budget // prompt))
-    tokens, least, sure = math.inf, 0.0, True
+    tokens, share_from, fits = math.inf, 0.0, True
     for token_b, fit, pass_b, _ in _token_fits(scenario, prompt, prompts, catalog):
         if token_b > 0:
             share = rules.memory_share if fit.role == "offchip" else 1.0
@@ -239,22 +239,24 @@ def cache_blocks(scenario: Scenario, rules: Scheduler, longest: int, catalog: Ca
             free = min(share * fit.capacity_bytes - within, fit.capacity_bytes - taken)
             tokens = min(tokens, max(0, int(rules.free_share * free / token_b)))
             cache_b = need * token_b / rules.free_share
-            least = max(least, (within + cache_b) / fit.capacity_bytes)
-            sure = sure and taken + cache_b <= fit.capacity_bytes
+            share_from = max(share_from, (within + cache_b) / fit.capacity_bytes)
+            fits = fits and taken + cache_b <= fit.capacity_bytes
     if tokens >= need:
         return None if tokens == math.inf else int(tokens) // rules.block
     beside = f"weights and a pass over {prompts * prompt:,} tokens"
     if tokens >= longest:
         why = f"block is {rules.block} tokens; beside the {beside} the devices have room for {int(tokens):,} of cache"
         raise TrafficError(why)
-    what = f"{beside} with the cache of a request of {longest:,}"
-    if sure:
-        lowest = math.ceil(1000 * least) / 1000
+    beside += f" with the cache of a request of {longest:,}"
+    if fits:
+        lowest = math.ceil(1000 * share_from) / 1000
         raise TrafficError(
-            f"memory_share is {rules.memory_share:g}; {what} take {lowest:.1%} of the devices' memory: it must be a "
+            f"memory_share is {rules.memory_share:g}; {beside} take {lowest:.1%} of the devices' memory: it must be a "
             f"number from {lowest:g} to 1"
         )
-    raise TrafficError(f"{what} take more than the devices' memory: there is room for {int(tokens):,} tokens of cache")
+    raise TrafficError(
+        f"{beside} take more than the devices' memory: there is room for {int(tokens):,} tokens of cache"
+    )
 
 
 def load_of(

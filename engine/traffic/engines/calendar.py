@@ -6,7 +6,7 @@ interval.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from engine.kernels.events.passes import Requests, Times
 from engine.kernels.events.rng import fill_exponential, stream_key
 from engine.scenario.sentences import amount, counted
-from engine.traffic.arrivals import Arrivals, Trace
+from engine.traffic.arrivals import Arrivals, Diurnal, Trace
 from engine.traffic.engines.pass_run import PassRun, requests_of, run_passes
 from engine.traffic.engines.priority import MAX_CLASSES, draw
 from engine.traffic.engines.scheduler import Scheduler
@@ -29,6 +29,7 @@ _SHARES = (0.5, 0.9, 0.95, 0.99)  # of requests or gaps, whose quantiles are tol
 _TICK, _EXACT = 2.0**-52, 1e-3  # of a clock that shows 1; largest rounding of a pass [-]
 GROUPS = 16  # consecutive batches of requests
 _THINK_STREAM = 5
+_FILLS = 2.0  # times the mean of requests under way that come before an engine is as full as a rate fills it
 MOST_REQUESTS = 5_000_000
 _MOST_TOKENS = 20_000_000_000  # tokens of all requests together
 LOG_ROWS = 200_000
@@ -54,6 +55,10 @@ class ClosedLoop:
         whole("clients", self.clients, 1, _CLIENTS_MOST)
         positive("think_s", self.think_s, zero=True)
         positive("ramp_s", self.ramp_s, zero=True)
+
+    def at(self, clients: float) -> "ClosedLoop":
+        """The same of so many clients. [-]"""
+        return replace(self, clients=round(clients))
 
     def begin(self, arrive: NDArray[np.float64], think: NDArray[np.float64], seed: int) -> int:
         """Fills in when each client's first request comes and all think times [s]; returns the number of clients."""
@@ -102,14 +107,16 @@ class ServingReport:
 
     ``ttft``: arrival to first token; ``itl``: between two tokens of one sequence, over all of them; ``tpot``: (end to
     end - TTFT) / (tokens - 1) of each request; ``e2e``: arrival to last token [s]. ``first_wave_ttft`` is that of the
-    requests that find the engine empty together (of a closed loop, the first of every client), ``steady_ttft`` and
-    ``steady_e2e`` those of all others. ``goodput_per_s``: requests a second within the limits asked for.
-    ``prefix_hit``: share of prompt tokens found in the cache [-]. ``log``: passes in order, columns
-    `engine.kernels.events.passes.PASS`, the first 200,000 of each replica. ``identity_s``: of a closed loop clients /
-    rate - (tokens - 1) TPOT - think time, which mean TTFT equals in steady state [s]. ``classes``: the same of each
-    priority, the most urgent first; none where all requests are alike. ``swapped_blocks`` crossed the host's link,
-    ``peak_host_blocks`` were in its memory at once; None where preempted sequences are prefilled again. ``pool_busy``:
-    share of the time that the engines of a pool that prefills and of one that decodes are busy [-]; empty without them.
+    requests that find the engine empty together (of a closed loop, the first of every client), ``steady_*`` those of
+    all others; of arrivals at a mean rate of those that come after twice, and before the last once, as many as are
+    under way in the mean: the engine fills before and empties after. Of a trace or a day all are.
+    ``goodput_per_s``: requests a second within the limits asked for. ``prefix_hit``: share of prompt tokens in the
+    cache [-]. ``log``: passes in order, columns `engine.kernels.events.passes.PASS`, the first 200,000 of each replica.
+    ``identity_s``: of a closed loop clients / rate - (tokens - 1) TPOT - think time, which mean TTFT equals in steady
+    state [s]. ``classes``: the same of each priority, the most urgent first; none where all requests are alike.
+    ``swapped_blocks`` crossed the host's link, ``peak_host_blocks`` were in its memory at once; None where preempted
+    sequences are prefilled again. ``pool_busy``: share of the time that the engines of a pool that prefills and of one
+    that decodes are busy [-]; empty without them.
     """
 
     requests: int
@@ -120,6 +127,8 @@ class ServingReport:
     e2e: Figures
     first_wave_ttft: Figures | None
     steady_ttft: Figures | None
+    steady_tpot: Figures | None
+    steady_itl: Figures | None
     steady_e2e: Figures | None
     requests_per_s: float
     output_tokens_per_s: float
@@ -234,14 +243,12 @@ def serve(
 
     TrafficError for a request that the cache or a pass can never take, or for more work than a run may be.
     """
-    whole("requests", requests, 1, MOST_REQUESTS)
-    whole("seed", seed, 0)
-    prompt, made = inputs.draw(requests, seed, SIZE_STREAM, 0), outputs.draw(requests, seed, OUTPUT_STREAM, 0)
+    asked, clients, numbers = requests_under(load, scheduler, inputs, outputs, requests, seed, cached, priority)
+    prompt, made, hit = asked.inputs, asked.outputs, asked.cached
     if int(prompt.sum() + made.sum()) > _MOST_TOKENS:
         raise TrafficError(
             f"requests is {requests}: {int(prompt.sum() + made.sum()):,} tokens; at most {_MOST_TOKENS:,} are run"
         )
-    hit = scheduler.cached_tokens(prompt) if cached is None else np.clip(cached, 0, prompt - 1)
     longest = int((prompt + made).max())
     need = -(-longest // scheduler.block)
     if scheduler.kv_blocks is not None and need > scheduler.kv_blocks:
@@ -256,30 +263,36 @@ def serve(
         raise TrafficError(
             f"budget is {scheduler.budget}; without chunks it must take the longest prompt, {entering:,} tokens"
         )
-    clients, arrive, think = 0, *np.zeros((2, requests))
-    if isinstance(load, ClosedLoop):
-        clients = load.begin(arrive, think, seed)
-    else:
-        arrive[:] = load.times(requests, seed, 0)
-    numbers, classes = classes_of(scheduler, load, requests, seed, priority)
-    asked = requests_of(arrive, prompt, made, hit, think, classes)
     groups = min(GROUPS, requests)
     sizes: dict[str, Any] = {"groups": groups, "classes": len(numbers), "log_rows": LOG_ROWS}
     ran = run_passes(times, scheduler, asked, clients, seed=seed, **sizes)
     return report_of(load, asked, limits or {}, ran, scheduler.replicas, numbers)
 
 
-def classes_of(
-    scheduler: Scheduler,
+def requests_under(
     load: ClosedLoop | Arrivals,
+    scheduler: Scheduler,
+    inputs: Sizes,
+    outputs: Sizes,
     requests: int,
     seed: int,
+    cached: NDArray[np.int64] | None = None,
     priority: NDArray[np.int64] | None = None,
-) -> tuple[list[int], NDArray[np.int64]]:
-    """Priority numbers of a run, rising, and the place of each request's among them.
+) -> tuple[Requests, int, list[int]]:
+    """Requests of a run as `serve` takes them, clients of a closed loop (0 of arrivals), and priority numbers, rising.
 
-    ``priority``: the requests' own; else a trace's, else drawn. TrafficError for too many, or for both.
+    A request's class is the place of its number among those. TrafficError for too many numbers, or for a trace's own
+    beside others.
     """
+    whole("requests", requests, 1, MOST_REQUESTS)
+    whole("seed", seed, 0)
+    prompt, made = inputs.draw(requests, seed, SIZE_STREAM, 0), outputs.draw(requests, seed, OUTPUT_STREAM, 0)
+    hit = scheduler.cached_tokens(prompt) if cached is None else np.clip(cached, 0, prompt - 1)
+    clients, arrive, think = 0, *np.zeros((2, requests))
+    if isinstance(load, ClosedLoop):
+        clients = load.begin(arrive, think, seed)
+    else:
+        arrive[:] = load.times(requests, seed, 0)
     if priority is None and isinstance(load, Trace):
         priority = load.priority
     if priority is None:
@@ -289,7 +302,7 @@ def classes_of(
     numbers, classes = np.unique(np.resize(priority, requests), return_inverse=True)
     if numbers.size > MAX_CLASSES:
         raise TrafficError(f"priority has {numbers.size:,} different numbers; a run takes at most {MAX_CLASSES}")
-    return numbers.tolist(), classes
+    return requests_of(arrive, prompt, made, hit, think, classes), clients, numbers.tolist()
 
 
 def report_of(
@@ -316,7 +329,14 @@ def report_of(
             f"the load lasts {amount(span, 's')}, beyond the digits of a clock that tells passes of "
             f"{amount(pass_s, 's')} apart: raise the rate, or shorten the think time"
         )
-    wave = np.arange(len(arrive)) < (load.clients if closed else 0)
+    place, groups = np.arange(len(arrive)), ran.gaps.shape[0] // len(numbers)
+    wave, begin, end = place < (load.clients if closed else 0), 0, groups
+    if not isinstance(load, ClosedLoop | Trace | Diurnal):
+        under_way = rate * float(e2e.mean()) / len(arrive)
+        begin, end = math.ceil(_FILLS * groups * under_way), math.floor(groups * (1.0 - under_way))
+        begin, end = (begin, end) if begin < end else (0, groups)
+    of_group = place * groups // len(arrive)
+    steady = ~wave & (of_group >= begin) & (of_group < end)
     measured = {"ttft_s": ttft, "tpot_s": tpot, "e2e_s": e2e}
     inside = np.all([measured[name] <= limit for name, limit in limits.items()], axis=0) if limits else None
     gaps, sums = (values.reshape(len(numbers), -1, values.shape[1]) for values in (ran.gaps, ran.sums))
@@ -334,8 +354,10 @@ def report_of(
         duration_s=span,
         **whole,
         first_wave_ttft=figures(ttft[wave]),
-        steady_ttft=figures(ttft[~wave]),
-        steady_e2e=figures(e2e[~wave]),
+        steady_ttft=figures(ttft[steady]),
+        steady_tpot=figures(tpot[steady & (made > 1)]),
+        steady_itl=None if closed else _gap_figures(gaps[:, begin:end].sum(axis=0), sums[:, begin:end].sum(axis=0)),
+        steady_e2e=figures(e2e[steady]),
         requests_per_s=rate,
         output_tokens_per_s=float(made.sum()) / span,
         input_tokens_per_s=float(asked.inputs.sum()) / span,

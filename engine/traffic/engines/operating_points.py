@@ -4,8 +4,8 @@ Times of passes are estimates, as good as the cost model.
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from engine.scenario import Scenario
 from engine.scenario.sentences import amount
 from engine.scenario.token import brief
 from engine.traffic.arrivals import Arrivals
-from engine.traffic.engines.calendar import ClosedLoop, ServingReport, serve, usual_requests
+from engine.traffic.engines.calendar import ClosedLoop, Figures, ServingReport, serve, usual_requests
 from engine.traffic.engines.pass_times import engine_of
 from engine.traffic.engines.pools import MOST_REQUESTS, Pools, most_per_s, serve_pools
 from engine.traffic.engines.scheduler import Scheduler
@@ -39,9 +39,10 @@ _SHARES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95, 1.05)  # of the saturated rate
 _POINTS = len(_SHARES)
 _REACH, _LEAST_REACH = 4, 64  # a curve goes to so many times the clients, and at least to so many of them
 _CLIENTS_MOST = 4096
-_TURNS = 6  # requests that a run has for each that the engines take in at once
+_TURNS = 10  # requests that a run has for each that the engines take in at once
 _DRAWN = 1000  # requests whose mean length stands for all
-_STEPS = 12  # of a search
+_ROUGH, _PRECISION = 0.05, 0.005  # of a search's load, before and with longer runs [-]
+_LONGER, _LONG = 10, 20_000  # times the requests of its first runs that those have, at most so many
 
 
 def about(name: str) -> tuple[str, str]:
@@ -134,10 +135,16 @@ class OperatingPoint:
         """Names of the ``limits`` that its figures are above, each at its percentile."""
         return [name for name, limit in limits.items() if (self.figure(name) or 0.0) > limit]
 
+    def times(self, time: str) -> Figures | None:
+        """Figures of ``ttft``, ``itl``, ``tpot`` or ``e2e``: a closed loop's whole run, the steady part of arrivals."""
+        closed = self.report.identity_s is not None
+        figures: Figures | None = getattr(self.report, time if closed else f"steady_{time}")
+        return figures
+
     def figure(self, name: str) -> float | None:
         """What a limit is about. [s]"""
         time, metric = about(name)
-        figures = getattr(self.report, time)
+        figures = self.times(time)
         return None if figures is None else float(getattr(figures, metric).value)
 
 
@@ -199,7 +206,7 @@ class Engine:
         """Run a load to its last token. ``of_requests``: ``cached`` and ``priority`` as `serve` has them.
 
         Where ``requests`` are not given, an open load that leaves many under way is run again with more of them: fewer
-        than 6 for each would end before the engines are as full as it fills them. TrafficError for what the engine
+        than 10 for each would end before the engines are as full as it fills them. TrafficError for what the engine
         can't serve.
         """
         count = self.requests(load) if requests is None else requests
@@ -212,8 +219,12 @@ class Engine:
     @cached_property
     def _longest_run(self) -> int:
         """Requests of a run that keeps every place full, fewer where they are very long. [-]"""
-        bound = _ROWS // self.lengths[1] if self.pools is None else min(MOST_REQUESTS, _ROWS // self.lengths[1])
-        return min(_TURNS * self.places, bound)
+        return min(_TURNS * self.places, self._bound)
+
+    @property
+    def _bound(self) -> int:
+        """Requests of a run at most, fewer where they are very long. [-]"""
+        return min(_ROWS // self.lengths[1], 10**9 if self.pools is None else MOST_REQUESTS)
 
     def _needed(self, report: ServingReport) -> int:
         """Requests that a run takes with as many under way as this one had, by Little's law. [-]"""
@@ -253,23 +264,24 @@ class Engine:
         """Loads of a curve around one: eight, by rising clients or rates."""
         if isinstance(load, ClosedLoop):
             top = min(_CLIENTS_MOST, max(_LEAST_REACH, _REACH * load.clients))
-            for clients in sorted({round(c) for c in np.geomspace(1, top, _POINTS)}):
-                yield replace(load, clients=clients)
+            yield from map(load.at, sorted({round(c) for c in np.geomspace(1, top, _POINTS)}))
         else:
-            saturated = self.saturated_qps
-            yield from (load.at(share * saturated) for share in _SHARES)
+            yield from (load.at(share * self.saturated_qps) for share in _SHARES)
 
     def highest(self, load: ClosedLoop | Arrivals, requests: int | None = None, seed: int = 0) -> Carried:
         """The highest load like this one that keeps the limits, by bisection; of clients at most 4,096.
 
-        ``requests`` of each run; default what `requests` has for its load.
+        ``requests`` of each run; default what `requests` has for its load, and of a rate several times as many for the
+        last steps: near what an engine carries at most its queue takes long to build up.
         """
-        full = self.saturated_qps
-        closed = isinstance(load, ClosedLoop)
+        full, closed = self.saturated_qps, isinstance(load, ClosedLoop)
 
         def at(x: float) -> OperatingPoint:
-            tried = replace(load, clients=round(x)) if isinstance(load, ClosedLoop) else load.at(x)
-            return self.at(tried, requests, seed)
+            return self.at(load.at(x), requests, seed)
+
+        def long_run(x: float) -> OperatingPoint:
+            count = max(usual, min(_LONGER * usual, _LONG, self._bound))
+            return self._run(load.at(x), count, seed, {})
 
         low, high = (1.0, 2.0) if closed else (0.01 * full, 0.1 * full)
         best = at(low)
@@ -279,16 +291,29 @@ class Engine:
         bound = float(_CLIENTS_MOST) if closed else full
         while high < bound and not (point := at(high)).missed(self.limits):
             low, best, high = high, point, 2.0 * high
-        high = min(high, bound)
-        for _ in range(_STEPS):
-            middle = round(0.5 * (low + high)) if closed else 0.5 * (low + high)
-            if middle in (low, high) or high - low < 0.005 * high:
-                break
-            point = at(middle)
-            low, best, high = (low, best, middle) if point.missed(self.limits) else (middle, point, high)
+        once = closed or requests is not None
+        low, best, high = self._bisect(at, low, best, min(high, bound), _PRECISION if once else _ROUGH)
+        if not once:
+            usual = best.report.requests
+            while (point := long_run(low)).missed(self.limits) and low > 0.01 * full:
+                low, high = (1.0 - _ROUGH) * low, low
+            low, best, high = self._bisect(long_run, low, point, high, 2.0 * _PRECISION)
         text = f"{best.level:,.4g} {'clients' if closed else 'requests/s'} inside the limits"
         rate = best.report.requests_per_s if closed else best.level
         return Carried(best.level, best, rate, max(full, rate), text)
+
+    def _bisect(
+        self, run: Callable[[float], OperatingPoint], low: float, best: OperatingPoint, high: float, precision: float
+    ) -> tuple[float, OperatingPoint, float]:
+        """A load that keeps the limits, its point, and one that misses them, so near one another; of clients whole."""
+        closed = best.report.identity_s is not None
+        while high - low >= precision * high:
+            middle = round(0.5 * (low + high)) if closed else 0.5 * (low + high)
+            if middle in (low, high):
+                break
+            point = run(middle)
+            low, best, high = (low, best, middle) if point.missed(self.limits) else (middle, point, high)
+        return low, best, high
 
 
 def engine(

@@ -17,11 +17,11 @@ from engine.kernels.events.calendar import count_gaps
 from engine.kernels.events.passes import Requests, Times
 from engine.scenario.token import brief
 from engine.traffic.arrivals import Arrivals
-from engine.traffic.engines.calendar import GROUPS, LOG_ROWS, ClosedLoop, ServingReport, classes_of, report_of
+from engine.traffic.engines.calendar import GROUPS, LOG_ROWS, ClosedLoop, ServingReport, report_of, requests_under
 from engine.traffic.engines.pass_run import PassRun, requests_of, run_passes
 from engine.traffic.engines.scheduler import Scheduler
 from engine.traffic.policies import DecoderServer
-from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM, full_rate
+from engine.traffic.runs import full_rate
 from engine.traffic.service import TrafficError, positive, whole
 from engine.traffic.sizes import Fixed, Sizes
 
@@ -164,50 +164,36 @@ def serve_pools(
     a request that a pool can never take.
     """
     whole("requests", requests, 1, MOST_REQUESTS)
-    whole("seed", seed, 0)
-    prompt, made = inputs.draw(requests, seed, SIZE_STREAM, 0), outputs.draw(requests, seed, OUTPUT_STREAM, 0)
-    arrive, think, clients = *np.zeros((2, requests)), requests
-    if isinstance(load, ClosedLoop):
-        clients = load.begin(arrive, think, seed)
-        arrive[clients:] = arrive[:clients].max()
-    else:
-        arrive[:] = load.times(requests, seed, 0)
-    numbers, classes = classes_of(prefill.scheduler, load, requests, seed, priority)
-    hit = prefill.scheduler.cached_tokens(prompt) if cached is None else np.minimum(cached, prompt - 1)
+    rules = prefill.scheduler
+    asked, clients, numbers = requests_under(load, rules, inputs, outputs, requests, seed, cached, priority)
+    clients = clients or requests
+    asked.arrive[clients:] = asked.arrive[:clients].max()
     rounds = max(_ROUNDS, _WORK // requests)
     for _ in range(rounds if requests <= clients * rounds else 0):
-        asked, ran, busy = _through(prefill, decode, network, arrive, prompt, made, hit, classes, seed)
-        again = arrive.copy()
-        again[clients:] = np.sort(asked.finish, kind="stable")[: requests - clients] + think[clients:]
+        ran, busy = _through(prefill, decode, network, asked, seed)
+        again = asked.arrive.copy()
+        again[clients:] = np.sort(asked.finish, kind="stable")[: requests - clients] + asked.think[clients:]
         again[clients:] = np.sort(again[clients:])
-        if np.array_equal(again, arrive):
+        if np.array_equal(again, asked.arrive):
             engines = prefill.rules.replicas, decode.rules.replicas
             report = report_of(load, asked, limits or {}, ran, sum(engines), numbers)
             shares = (s / (report.duration_s * count) for s, count in zip(busy, engines, strict=True))
             return replace(report, pool_busy=tuple(shares))
-        arrive = again
+        asked.arrive[:] = again
     raise TrafficError(
         f"clients is {clients}: {requests:,} requests did not settle in {rounds} rounds; give fewer requests"
     )
 
 
 def _through(
-    prefill: Pool,
-    decode: Pool,
-    network: Network,
-    arrive: NDArray[np.float64],
-    prompt: NDArray[np.int64],
-    made: NDArray[np.int64],
-    hit: NDArray[np.int64],
-    classes: NDArray[np.int64],
-    seed: int,
-) -> tuple[Requests, PassRun, tuple[float, float]]:
-    """Given arrivals through both pools: the requests with their instants, what passes left, each pool's work [s]."""
+    prefill: Pool, decode: Pool, network: Network, asked: Requests, seed: int
+) -> tuple[PassRun, tuple[float, float]]:
+    """Fills in the instants of requests that go through both pools: what passes left, and each pool's work. [s]"""
+    arrive, prompt, made, classes = asked.arrive, asked.inputs, asked.outputs, asked.priority
     groups, count = min(GROUPS, arrive.size), arrive.size
     sizes: dict[str, Any] = {"groups": groups, "classes": int(classes.max()) + 1, "log_rows": LOG_ROWS}
-    first_pool = requests_of(arrive.copy(), prompt, np.ones(count, np.int64), hit, priority=classes)
+    first_pool = requests_of(arrive.copy(), prompt, np.ones(count, np.int64), asked.cached, priority=classes)
     prefills = run_passes(prefill.times, prefill.rules, first_pool, seed=seed, **sizes)
-    asked = requests_of(arrive, prompt, made, hit, priority=classes)
     asked.first[:] = asked.finish[:] = first_pool.first
     longer = np.flatnonzero(made > 1)
     ports = min(prefill.engines, decode.engines)
@@ -224,4 +210,4 @@ def _through(
     )
     sums = {name: getattr(prefills, name) + getattr(decodes, name) for name in _ADDED}
     swaps = tuple(a + b for a, b in zip(prefills.swaps, decodes.swaps, strict=True))
-    return asked, replace(decodes, **sums, swaps=swaps), (prefills.busy_s, decodes.busy_s)
+    return replace(decodes, **sums, swaps=swaps), (prefills.busy_s, decodes.busy_s)

@@ -185,8 +185,8 @@ class ServingSweep:
             self.numbers.append(number)
             self.simulated.append(False)
             blocks = min(fit, rules.kv_blocks or fit)
-            own = replace(rules, kv_blocks=blocks, replicas=whole.scheduler.replicas, ranks=ranks)
-            self._runs.append((replace(whole, scheduler=own, limits=self.space.goods), clients))
+            full_rules = replace(rules, kv_blocks=blocks, replicas=whole.scheduler.replicas, ranks=ranks)
+            self._runs.append((replace(whole, scheduler=full_rules, limits=self.space.goods), clients))
 
     def settle(self, seed: int, cancelled: Callable[[], bool]) -> None:
         """Runs the front's points through the calendar until all of them are."""

@@ -24,7 +24,7 @@ _REQUESTS = {5_000: "5 k", 20_000: "20 k", 100_000: "100 k"}
 
 def along(load: ServingLoad, points: Sequence[OperatingPoint], now: OperatingPoint, how: str) -> None:
     """TTFT and inter-token latency along the load."""
-    ends = [f"{fmt.seconds(p.report.ttft.p99.value)} at {tables.level(load, p.level)}" for p in (points[0], points[-1])]
+    ends = [f"{fmt.seconds(p.figure('ttft:p99'))} at {tables.level(load, p.level)}" for p in (points[0], points[-1])]
     answer = f"TTFT p99 {', '.join(ends)}"
     with parts.card(texts.ALONG, answer, charts.along(points, now, load, parts.dark()), "t.along"):
         st.caption(how)

@@ -43,14 +43,15 @@ def along(runs: Sequence[OperatingPoint], now: OperatingPoint, load: ServingLoad
         ("ttft", "TTFT", INK[dark], "circle"),
         ("itl", "Inter-token", NEUTRAL, "diamond"),
     ):
-        pairs = [(p.level, figures) for p in runs if (figures := getattr(p.report, time)) is not None]
+        pairs = [(p.level, figures) for p in runs if (figures := p.times(time)) is not None]
         for metric, dash in (("p99", "solid"), ("p50", "dot")):
             values = [(level, s) for level, figures in pairs if (s := getattr(figures, metric).value) > 0.0]
             curves.append(LoadTimes(f"{name} {metric}", values, colour, dash, symbol))
     levels = [p.level for p in runs] + [now.level]
     start, end = min(levels) / 1.15, max(levels) * 1.15
     across = log_axis(start, end, "Clients") if load.loop else span("Load (requests/s)", 0, end, nticks=8)
-    sure = [(p.level, ends.low, ends.high) for p in runs if math.isfinite((ends := p.report.ttft.p99).low)]
+    first = [(p.level, figures.p99) for p in runs if (figures := p.times("ttft")) is not None]
+    sure = [(level, ends.low, ends.high) for level, ends in first if math.isfinite(ends.low)]
     limits = [(f"limit of {LABELS[name]}", seconds) for name, seconds in load.limits]
     return along_load(curves, sure, limits, [("now", now.level)], across, partial(tables.level, load), dark)
 

@@ -64,9 +64,9 @@ def numbers(point: OperatingPoint, phone: bool = False) -> list[tuple[str, str, 
     report, inside = point.report, point.report.goodput_per_s
     user, device = fmt.si(point.tokens_per_s_per_user), fmt.si(point.tokens_per_s_per_device)
     output = f"{user} per user" if phone else texts.OUTPUT_PER.format(device=device, user=user)
-    gap, gap_name = report.itl, "Inter-token"
+    gap, gap_name = point.times("itl"), "Inter-token"
     if gap and gap.p50.value == 0.0:  # a pass makes several tokens
-        gap, gap_name = report.tpot, "TPOT"
+        gap, gap_name = point.times("tpot"), "TPOT"
     goodput = texts.NO_LIMITS if inside is None else f"{fmt.percent(inside / report.requests_per_s)} inside the limits"
     blocks = f"{report.peak_kv_blocks:,} of {report.kv_blocks:,} blocks"
     full = fmt.percent(report.peak_kv_blocks / report.kv_blocks)
@@ -78,7 +78,7 @@ def numbers(point: OperatingPoint, phone: bool = False) -> list[tuple[str, str, 
     return [
         ("Requests", fmt.si(report.requests_per_s, "QPS"), f"{fmt.count(report.requests)} simulated", None),
         ("Output", fmt.si(report.output_tokens_per_s, "tok/s"), output, texts.OUTPUT_HELP),
-        ("TTFT p50", *tail(report.ttft), texts.SECONDS_HELP),
+        ("TTFT p50", *tail(point.times("ttft")), texts.SECONDS_HELP),
         (f"{gap_name} p50", *tail(gap), texts.GAP_HELP),
         ("Goodput", fmt.si(inside, "QPS"), goodput, texts.GOODPUT_HELP),
         ("KV cache, peak", full, blocks, texts.KV_HELP),
@@ -91,10 +91,10 @@ def latencies(point: OperatingPoint) -> tuple[pd.DataFrame, str]:
     rows = {
         "TTFT, first wave": report.first_wave_ttft,
         "TTFT, steady state": report.steady_ttft if report.first_wave_ttft else None,
-        "TTFT": report.ttft,
-        "Inter-token": report.itl,
-        "TPOT": report.tpot,
-        "End to end": report.e2e,
+        "TTFT": point.times("ttft"),
+        "Inter-token": point.times("itl"),
+        "TPOT": point.times("tpot"),
+        "End to end": point.times("e2e"),
     }
     for group in report.classes:
         tails = {"TTFT": group.ttft, "Inter-token": group.itl, "End to end": group.e2e}
@@ -105,7 +105,7 @@ def latencies(point: OperatingPoint) -> tuple[pd.DataFrame, str]:
     frame = pd.DataFrame({f"Time ({unit.unit})": list(times)} | columns)
     first, steady = report.first_wave_ttft, report.steady_ttft
     if first is None or steady is None:
-        return frame, f"end to end p99 {fmt.seconds(report.e2e.p99.value)}"
+        return frame, f"end to end p99 {fmt.seconds(point.figure('e2e:p99'))}"
     return frame, texts.FIRST_WAVE.format(first=fmt.seconds(first.p99.value), steady=fmt.seconds(steady.p99.value))
 
 
