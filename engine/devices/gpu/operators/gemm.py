@@ -78,6 +78,7 @@ RATES = 10
 """Rows of what a way is multiplied by at a part in a format: bytes of DRAM a second; then seconds a FLOP, a byte of
 operands, an element widened and a byte of DRAM take, a step, a byte stored, a start and a byte joined; and a FLOP at
 the power limit."""
+_AT_LIMIT = RATES - 1
 
 BUSY_S, REST_S, MISSED, LARGEST = range(4)  # what `best_of` answers, a row of `LANES` parts each
 RESULTS = 4
@@ -193,7 +194,7 @@ def in_question(menu, count, flops, ends, bits, guess, ways):
     the ``guess`` takes at most: at higher rates no term takes less.
     """
     low, high, size = loads(ends[0], 0, LANES, RATES), loads(ends[1], 0, LANES, RATES), 0
-    draw, high_draw = flops * low[9], flops * high[9]
+    draw, high_draw = flops * low[_AT_LIMIT], flops * high[_AT_LIMIT]
     draw, high_draw = draw * draw, high_draw * high_draw
     _, _, _, fourth, tail = _terms(menu[guess], flops, high, high_draw * high_draw)
     limit = (root(root(fourth)) + tail) * SLACK
@@ -220,7 +221,7 @@ def best_of(menu, count, flops, block, at, row, ways, span, fastest):
     the way that the first part takes. Estimate.
     """
     rates = loads(block, row * STRIDE + at, STRIDE, RATES)
-    draw = flops * rates[9]
+    draw = flops * rates[_AT_LIMIT]
     draw4 = draw * draw
     draw4 = draw4 * draw4
     best, way = spread(np.inf), 0
