@@ -74,10 +74,6 @@ class Serving:
         if self.buckets > 1 and (self.sizes is None or self.max_batch in (None, 1)):
             raise TrafficError(f"buckets is {self.buckets}; without batches or sizes that differ it must be 1")
 
-    def max_seqs(self, scenario: Scenario) -> int:
-        """Sequences of a decoder that run at once, at most. [-]"""
-        return self.max_batch or POLICIES[usual_policy(scenario)].max_seqs
-
     def of(self, scenario: Scenario) -> tuple[TandemQueue | DecoderServer, Sizes, Sizes]:
         """The system to simulate, and the sizes and outputs of its requests.
 
@@ -94,7 +90,7 @@ class Serving:
                 raise TrafficError("arrangement is 'packets'; its requests are packets, alike and one at a time")
             return *packets(scenario, self.share, self.places), Fixed(1)
         if self.arrangement == "whole" and is_decoder(scenario):
-            max_seqs = self.max_seqs(scenario)
+            max_seqs = self.max_batch or POLICIES[usual_policy(scenario)].max_seqs
             if max_seqs > 1 or varied or self.stream:
                 if self.buckets > 1 or self.timeout_s > 0.0 or self.sizes_are != "inputs":
                     raise TrafficError(

@@ -174,9 +174,10 @@ class ServingSweep:
                 self._refuse(f"budget is {rules.budget}: without chunks it must take a whole prompt", 1)
                 continue
             need, fit = -(-longest // rules.block), room_of(rules.budget, rules.max_seqs) // rules.block
-            if rules.kv_blocks is not None and not need <= rules.kv_blocks <= fit:
+            blocks = rules.kv_blocks or fit
+            if not need <= blocks <= fit:
                 why = f"a request needs {need:,} of {rules.block} tokens, the devices have room for {fit:,}"
-                self._refuse(f"kv_blocks is {rules.kv_blocks:,}: {why}", 1)
+                self._refuse(f"kv_blocks is {blocks:,}: {why}", 1)
                 continue
             used = min(engines, clients)
             tokens = used * rate * made / whole.devices
@@ -184,7 +185,6 @@ class ServingSweep:
             self.figures.append(means + [np.nan] * (len(self.space.figures) - len(means)))
             self.numbers.append(number)
             self.simulated.append(False)
-            blocks = min(fit, rules.kv_blocks or fit)
             full_rules = replace(rules, kv_blocks=blocks, replicas=whole.scheduler.replicas, ranks=ranks)
             self._runs.append((replace(whole, scheduler=full_rules, limits=self.space.goods), clients))
 

@@ -124,6 +124,9 @@ def test_blocks_of_the_cache_are_an_axis_and_what_the_devices_set_is_none() -> N
     assert list(rates) == [80, 400]
     assert rates[80] < 0.8 * rates[400]
     assert all("a request needs" in why for why in swept.refused)
+    huge = serving_sweep({"scenario": plain, "axes": {"serving.block": [16, 10**7], "serving.clients": [2]}})
+    assert [row["serving.block"] for row in huge.rows()] == [16], "a block that is larger than the memory ended it"
+    assert list(huge.refused) == ["kv_blocks is 0: a request needs 1 of 10000000 tokens, the devices have room for 0"]
     for name in ("ranks", "replicas", "swap_blocks"):
         with pytest.raises(TrafficError, match=f"axis serving.{name}: serving has clients"):
             serving_sweep({"scenario": plain, "axes": {f"serving.{name}": [1, 4]}})
