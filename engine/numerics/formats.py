@@ -31,6 +31,8 @@ def _finite(x: np.ndarray) -> np.ndarray:
 
 def _scale_axes(values: np.ndarray, granularity: Granularity) -> tuple[int, ...] | None:
     """Axes that share one scale."""
+    if granularity not in _AXIS:
+        raise NumericsError(f"granularity is {granularity!r}; allowed: {', '.join(_AXIS)}")
     axis = _AXIS[granularity]
     if axis is None or values.ndim == 0:
         return None
@@ -48,6 +50,10 @@ class Integer:
 
     bits: int = 8
     granularity: Granularity = "tensor"
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.bits <= 16:
+            raise NumericsError(f"bits is {self.bits}; allowed: 2 to 16")
 
     def codes(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Integer codes of ``x``, and the float32 scale that broadcasts against them."""
@@ -114,6 +120,12 @@ class Float:
     mantissa_bits: int
     saturating: bool = False
 
+    def __post_init__(self) -> None:
+        if not (2 <= self.exponent_bits <= 8 and 0 <= self.mantissa_bits <= 23):
+            raise NumericsError(
+                f"exponent_bits, mantissa_bits are {self.exponent_bits}, {self.mantissa_bits}; allowed: 2 to 8, 0 to 23"
+            )
+
     @property
     def largest(self) -> float:
         """Largest finite value. [-]"""
@@ -147,6 +159,13 @@ class SharedExponent:
     block: int = 128
     mantissa_bits: int = 4
     exponent_bits: int = 8
+
+    def __post_init__(self) -> None:
+        if self.block < 1 or not 1 <= self.mantissa_bits <= 23 or not 2 <= self.exponent_bits <= 8:
+            raise NumericsError(
+                f"block, mantissa_bits, exponent_bits are {self.block}, {self.mantissa_bits}, {self.exponent_bits}; "
+                "allowed: 1 or more, 1 to 23, 2 to 8"
+            )
 
     def apply(self, x: np.ndarray) -> np.ndarray:
         """Values after sharing exponents, float32."""

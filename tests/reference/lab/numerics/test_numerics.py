@@ -306,9 +306,11 @@ def test_search_says_when_the_bound_cannot_be_met():
     ("call", "message"),
     [
         (lambda: by_name("int7"), "format is 'int7'; allowed: fp32"),
+        (lambda: Integer(1), "bits is 1; allowed: 2 to 16"),
         (lambda: Integer(8).apply(np.float32([np.nan])), "x holds a NaN"),
         (lambda: metrics.sqnr_db(np.ones(2), np.ones(3)), "arrays have shapes"),
         (lambda: metrics.auc(np.ones(3), np.ones(3)), "labels are all alike"),
+        (lambda: SharedExponent(0), "allowed: 1 or more"),
     ],
 )
 def test_bad_input_is_one_sentence(call, message):
