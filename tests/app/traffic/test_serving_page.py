@@ -161,8 +161,8 @@ def test_attention_ranks_may_balance_their_prompts() -> None:
     assert not [n for n in opened("traffic", s=encode(LLAMA)).number_input if n.key == "w.balance-timeout"]
 
 
-def test_a_rate_in_a_link_is_an_open_load() -> None:
-    at = opened("traffic", s=encode(LLAMA), qps="3", **{"max-seqs": "8", "ttft": "700"})
+def test_an_older_link_opens_with_its_rate_its_batch_and_its_promise() -> None:
+    at = opened("traffic", s=encode(LLAMA), qps="3", together="8", sla="700", **{"sla-time": "ttft", "sla-of": "p99"})
     assert at.selectbox(key="w.load").value == "open"
     values = {n.key.removeprefix("w."): n.value for n in at.number_input if n.key}
     assert values["qps"] == 3.0
@@ -299,3 +299,5 @@ def test_a_parameter_of_an_address_that_nothing_reads_is_said_once() -> None:
     found = [w.value.replace("\\", "") for w in at.warning]
     assert found == [f"'{name}' of this link sets nothing on this page." for name in ("w.clients", "gap-cv")]
     assert not alive(at.run()).warning
+    older = opened("traffic", s=encode(LLAMA), sla="500", together="32", **{"sla-time": "ttft"})
+    assert not older.warning

@@ -107,8 +107,19 @@ def usual_load(report: Report, has_clients: bool) -> ServingLoad:
     return ServingLoad(Load(report.token), POLICIES[usual_policy(report.scenario)], limits, loop)
 
 
+def _rename_older() -> None:
+    """Gives the limit and the sequences of a link from before limits by time their names of today."""
+    asked = st.query_params
+    limit = {"ttft": "ttft", "tpot": "tpot"}.get(asked.get("sla-time", ""), "e2e")
+    for older, name in (("sla", limit), ("together", "max-seqs"), ("sla-time", ""), ("sla-of", "")):
+        if older in asked:
+            asked.update({name: asked[older]} if name and name not in asked else {})
+            del asked[older]
+
+
 def serving_load(report: Report) -> ServingLoad:
     """Everything the sidebar says about a language model's load."""
+    _rename_older()
     with st.sidebar:
         demand = _demand(report)
         limits = _limits(report)
