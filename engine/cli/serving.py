@@ -271,7 +271,8 @@ def report_lines(report: ServingReport) -> Iterator[str]:
 
 def _length(name: str, text: str | None) -> int:
     """Tokens that an option of a run without a scenario gives; ScenarioError where it is none."""
-    with boundary(f"{name} is {brief(text)}; with given passes it must be a whole number from 1 to 1048576"):
+    value = "not given" if text is None else brief(text)
+    with boundary(f"{name} is {value}; with given passes it must be a whole number from 1 to 1048576"):
         if not 1 <= (length := int(str(text))) <= 1_048_576:
             raise ValueError
         return length

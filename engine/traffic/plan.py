@@ -58,8 +58,6 @@ class NodeFacts:
         Price of the whole node; None where there is none. [$]
     inferences : int
         Inferences a request holds, `engine.traffic.scenario_load.inferences_of`. [-]
-    per_host : int
-        Nodes that stand in one host, which fail with it and take one slot of a rack. [-]
     domain : int
         Nodes whose devices one switch joins (an NVLink domain), which fail with it. [-]
     group, weakest : int
@@ -74,10 +72,10 @@ class NodeFacts:
     capex_usd: float | None
     cards: int = 1
     inferences: int = 1
-    per_host: int = 1
     domain: int = 1
     group: int = 1
     weakest: int = 1
+    per_host: int = 1
 
     def __post_init__(self) -> None:
         positive("qps", self.qps)

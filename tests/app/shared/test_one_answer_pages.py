@@ -47,7 +47,7 @@ def _scenarios() -> Iterator[Scenario]:
 
 def _cards(report: Report) -> dict[str, str]:
     """What the cards of Explore should say, by their labels."""
-    named = glossary.rate_unit(report.unit, False)
+    named = glossary.rate_unit(report.unit)
     said = {"Capital cost": fmt.usd(report.capex_usd)}
     for label, value, over in (
         ("Throughput", report.throughput_per_s, "s"),

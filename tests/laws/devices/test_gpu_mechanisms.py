@@ -102,11 +102,11 @@ def test_devices_that_share_operators_share_what_these_hold(workload, fuse):
 
 
 def test_room_for_cached_tokens_is_what_weights_and_the_longest_prompt_leave():
-    """Llama 3.1 8B: 128 KiB a token, 80 GB, 16 GB of weights: 480 thousand tokens less the prompt's activations."""
+    """Llama 3.1 8B: 128 KiB a token, 90% of 80 GB, 16 GB of weights: 427 thousand tokens less a pass's activations."""
     for system, most in (("h100-sxm", 80e9), ("h200-sxm", 141e9)):
         base = default_scenario(system, "llama3.1-8b", precision="bf16", inputs=8192, outputs=512)
         scheduler = decoder_of(base, 4).scheduler
-        assert scheduler.kv_blocks * scheduler.block == pytest.approx((most - 16.06e9) / 131072, rel=0.05)
+        assert scheduler.kv_blocks * scheduler.block == pytest.approx((0.9 * most - 16.06e9) / 131072, rel=0.05)
 
 
 def _overlapping() -> list[tuple[str, str]]:
