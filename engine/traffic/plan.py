@@ -63,6 +63,8 @@ class NodeFacts:
     group, weakest : int
         Nodes that serve together, as pools in a fixed ratio do, and those of the smallest pool: the load a group
         carries falls in proportion to them. [-]
+    per_host : int
+        Nodes that stand in one host, which fail with it and take one slot of a rack. [-]
     """
 
     qps: float
