@@ -14,7 +14,7 @@ from engine.lab.ranges import KernelError, fresh
 from engine.lab.timing import sample
 
 
-def ratio(one, other, low, high=math.inf, most=25):
+def ratio(one, other, low, high=math.inf, most=400):
     """Ratio of the best of two rates measured in turn: load beside them slows a run down, and hastens none.
 
     It is measured thrice, and on while it is not between `low` and `high`.
