@@ -40,14 +40,18 @@ def _scatter(fields, values, start, end, places, block):
 
 @kernel
 def _take_in(start, end, places, designs, rec, here):
-    """Puts what the designs start..end have in common, and their sizes, into ``rec`` and ``here``."""
-    steady, varying, values, sizes = designs
+    """Puts what the designs start..end have in common, and their sizes, into ``rec`` and ``here``; whether the first
+    differs in them from the first of the block before."""
+    (steady, varying, values, sizes), differs = designs, False
     for i in steady:
+        differs |= rec[varying[i]] != values[i, start]
         rec[varying[i]] = values[i, start]
     for r in range(SIZES):
         row = here[r * STRIDE :]
+        differs |= row[0] != sizes[r, start]
         for at in range(places):
             row[at] = sizes[r, min(start + at, end - 1)]
+    return differs
 
 
 @kernel
@@ -62,9 +66,10 @@ def price_points(lo, hi, rows, times, table, ways, sizes, record, totals, out):
     steady = np.flatnonzero(STEADY[varying])
     rec, block, here = first.copy(), np.empty((FIELDS + 2 * gemm.RATES) * STRIDE), np.empty(SIZES * STRIDE)
     best, gain, sums = np.empty(gemm.RESULTS * LANES), np.zeros(WIDTH * LANES), np.empty(totals.shape[0] * STRIDE)
-    guesses, menu = np.zeros(table.shape[0]), np.empty((gemm.WAYS, len(gemm.MENU)))
+    guesses, counts = np.zeros(table.shape[0]), np.zeros(table.shape[0], np.int64)
+    menus = np.empty((table.shape[0], gemm.WAYS, len(gemm.MENU)))
     wide, ends = np.empty((gemm.WAYS, len(gemm.MENU) * LANES)), np.empty((2, 2, gemm.RATES * LANES))
-    search = menu, wide, guesses, best, gemm.all_ways(), gemm.all_ways(), ends
+    search = menus, wide, counts, guesses, best, gemm.all_ways(), gemm.all_ways(), ends
     room = (block, gain, sums), search
     width = min(-(-(hi - lo) // LANES) * LANES, STRIDE)
     for f in range(FIELDS):
@@ -76,7 +81,8 @@ def price_points(lo, hi, rows, times, table, ways, sizes, record, totals, out):
         count, places = end - start, -(-(end - start) // LANES) * LANES
         if len(varying):
             _scatter(varying, values, start, end, places, block)
-        _take_in(start, end, places, (steady, varying, values, sizes), rec, here)
+        if _take_in(start, end, places, (steady, varying, values, sizes), rec, here):
+            counts[:] = 0  # else the menus of the block before are as good
         sums[:], ends[:, 0, 0] = 0.0, np.nan  # nothing is known of the rates of this block
         price_ops(rows, times, table, ways, here, places, uniform, rec, room, out)
         for r in range(totals.shape[0]):

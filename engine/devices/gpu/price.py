@@ -202,17 +202,19 @@ def _layout(table, j, q, rec):
 @kernel
 def _products(table, j, times, q, launches, places, mask, rec, room, search, out):
     """Books a matrix product: where its operands lie, the fastest tile, what quantising its input takes."""
-    (block, gain, sums), (menu, wide, guesses, best, every_way, ways, ends) = room, search
+    (block, gain, sums), (menus, wide, counts, guesses, best, every_way, ways, ends) = room, search
     first, upto, uniform = places
     common = upto > first + LANES  # else there are too few designs for what many of them have in common
     at, row = (L.low, FIELDS) if table[j, T.QUANTISABLE] > 0.0 else (L.wide, FIELDS + gemm.RATES)
     runs, m, inside, read, passing, misses, hit = _layout(table, j, q, rec)
     flops, machine, form = 2.0 * q[G] * m * q[N] * q[K], rec[L.machine : L.low], rec[at : at + L.wide - L.low]
-    if uniform:
+    count, menu = counts[j], menus[j]
+    if not uniform:
+        count = gemm.menu_of(q[G], m, q[N], q[K], inside, read, misses, hit, machine, form, wide)
+    elif count == 0:
         extents, share = (first_of(q[G]), first_of(m), first_of(q[N]), first_of(q[K])), first_of(hit)
         count = gemm.menu_of(*extents, first_of(inside), first_of(read), first_of(misses), share, machine, form, menu)
-    else:
-        count = gemm.menu_of(q[G], m, q[N], q[K], inside, read, misses, hit, machine, form, wide)
+        count = counts[j] = gemm.thin(menu, count) if common else count
     some_ways = every_way
     if common:
         span = ends[0] if at == L.low else ends[1]

@@ -143,6 +143,26 @@ def menu_of(g, m, n, k, inputs, weights, misses, hit, machine, form, menu):
 
 
 @kernel
+def thin(menu, count):
+    """Leaves out of a menu what takes no less of anything than a way before it, so never wins; how many stay."""
+    size = 0
+    for c in range(count):
+        better = False
+        for d in range(size):
+            col = 0
+            while col < len(MENU) and menu[d, col] <= menu[c, col]:
+                col += 1
+            if col == len(MENU):
+                better = True
+                break
+        if not better:
+            for col in range(len(MENU)):
+                menu[size, col] = menu[c, col]
+            size += 1
+    return size
+
+
+@kernel
 def follow(block, machine, form, row, places):
     """Fills the rows `RATES` from ``row`` on, of parts and a format whose rows begin at ``machine`` and ``form``."""
     for at in range(0, places, LANES):
