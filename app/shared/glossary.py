@@ -11,7 +11,7 @@ from app.shared import specs
 from app.shared.figures.roofline import points
 from app.shared.figures.style import RESOURCE_LABELS, level_name
 from engine.cost.report import Report
-from engine.cost.rows import RESOURCE_NAMES
+from engine.cost.rows import RESOURCE_NAMES, busy_of
 from engine.devices import FAMILIES
 from engine.devices.common.contract import Span
 from engine.resolve.bind import named
@@ -235,10 +235,7 @@ def answer_timeline(spans: Sequence[Span]) -> str:
     end = max((s.start_s + s.duration_s for s in spans), default=0.0)
     if not end:
         return "nothing is timed"
-    busy: dict[str, float] = {}
-    for span in spans:
-        busy[span.unit] = busy.get(span.unit, 0.0) + span.duration_s
-    busiest = sorted(busy.items(), key=lambda item: -item[1])[:4]
+    busiest = sorted(busy_of(spans).items(), key=lambda item: -item[1])[:4]
     return ", ".join(f"{unit} {fmt.percent(min(1.0, time / end))}" for unit, time in busiest) + " busy"
 
 

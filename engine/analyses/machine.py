@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from engine.cost.report import Report
-from engine.cost.rows import totals
+from engine.cost.rows import busy_of, totals
 from engine.devices import family, instructions_of
 from engine.devices.common.contract import Unsupported
 from engine.devices.common.fabric import LABELS, Demand, shortage
@@ -132,8 +132,7 @@ def units(report: Report) -> tuple[Unit, ...]:
     """How long each unit of the timeline is busy; a dependence is no unit. [s]"""
     bars = report.timeline
     end = max((bar.start_s + bar.duration_s for bar in bars), default=0.0)
-    busy = totals((bar.unit, bar.duration_s) for bar in bars if bar.unit != "dependence")
-    return tuple(Unit(name, time, end - time) for name, time in busy.items())
+    return tuple(Unit(name, time, end - time) for name, time in busy_of(bars).items())
 
 
 def parts(report: Report) -> tuple[LatencyPart, ...]:

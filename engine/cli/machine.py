@@ -10,6 +10,7 @@ from engine.analyses.microservice import Client
 from engine.analyses.microservice import microservice as serve
 from engine.cli.command import Answer
 from engine.cli.scenario import scenario_in
+from engine.cost.rows import totals
 from engine.devices.common.instruction_set import TIE
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.sentences import amount, counted, percent
@@ -66,8 +67,6 @@ def program(args: argparse.Namespace) -> Answer:
         ]
     if args.what == "show":
         return result.as_dict(), [total]
-    busy: dict[str, float] = {}
-    for unit, _, _, cycles in result.bars:
-        busy[unit] = busy.get(unit, 0.0) + cycles
+    busy = totals((unit, cycles) for unit, _, _, cycles in result.bars)
     shares = [f"  {unit:24} {n:>10,.0f} busy {percent(n / result.cycles):>6}" for unit, n in busy.items()]
     return result.as_dict(), [total, *shares]

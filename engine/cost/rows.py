@@ -112,6 +112,11 @@ def totals(parts: Iterable[tuple[Key, float]]) -> dict[Key, float]:
     return result
 
 
+def busy_of(bars: Iterable[Span]) -> dict[str, float]:
+    """How long each unit of a timeline is busy; a dependence is no unit. [s]"""
+    return totals((bar.unit, bar.duration_s) for bar in bars if bar.unit != "dependence")
+
+
 def ops_of(times: Schedule) -> tuple[OpRow, ...]:
     """A row of each operator on each of its devices. [s], [B]"""
     rows, latency = [], times.latency_s
@@ -175,19 +180,21 @@ def power_parts(times: Schedule) -> dict[str, float]:
 
 def other_of(times: Schedule) -> tuple[Other, ...]:
     """Time that belongs to no operator, by what takes it. [s]"""
-    rows: dict[tuple[str, str], float] = {}
+    rows = []
     for stage in times.priced:
         for run in stage.runs:
-            for name, resource, seconds in run.cost.overheads:
-                rows[name, resource] = rows.get((name, resource), 0.0) + seconds * run.passes * stage.charge
-        for name, resource, seconds in stage.fixed:
-            rows[name, resource] = rows.get((name, resource), 0.0) + seconds * stage.charge
-    for hop, seconds in times.hops:
-        rows[hop.name, "links"] = rows.get((hop.name, "links"), 0.0) + seconds
+            rows += [((name, by), s * run.passes * stage.charge) for name, by, s in run.cost.overheads]
+        rows += [((name, by), s * stage.charge) for name, by, s in stage.fixed]
+    rows += [((hop.name, "links"), s) for hop, s in times.hops]
+    rows += [((name, by), s) for name, by, s in following(times)]
+    return tuple(Other(name, by, seconds) for (name, by), seconds in totals(rows).items() if seconds)
+
+
+def following(times: Schedule) -> Iterator[tuple[str, str, float]]:
+    """What a request waits for the batches of it behind the first: its name, a resource, seconds of that. [s]"""
     if times.batches > 1:
         wait_s = (1.0 - 1.0 / times.batches) * times.interval_s / times.latency_s
-        rows |= {("batches that follow", name): wait_s * share for name, share in times.breakdown.items()}
-    return tuple(Other(name, resource, seconds) for (name, resource), seconds in rows.items() if seconds)
+        yield from (("batches that follow", name, wait_s * share) for name, share in times.breakdown.items())
 
 
 def _role(times: Schedule, stage: Stage, fit: Fit) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from engine.cost.assemble import PhaseRun, Schedule
-from engine.cost.rows import RESOURCE_NAMES, totals
+from engine.cost.rows import RESOURCE_NAMES, following, totals
 from engine.devices.common.contract import RESOURCES, Span
 from model_zoo.ops import LOOKUPS
 
@@ -100,10 +100,7 @@ def _bars(times: Schedule, limit: int) -> Iterator[_Bar]:
         yield from ((name, resource, float(s) * stage.charge) for name, resource, s in stage.fixed if s > 0.0)
         for run in stage.runs:
             yield from _passes(run, stage.charge, share)
-    if times.batches > 1.0:
-        wait_s = (1.0 - 1.0 / times.batches) * times.interval_s / times.latency_s
-        behind = ((name, wait_s * share) for name, share in times.breakdown.items())
-        yield from (("batches that follow", name, seconds) for name, seconds in behind if seconds)
+    yield from (bar for bar in following(times) if bar[2])
 
 
 def request(times: Schedule, limit: int = SHOWN) -> tuple[Span, ...]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from engine.cost.rows import totals
 from engine.traffic.policies import DecoderServer, Station, TandemQueue
 from engine.traffic.runs import full_rate, saturated
 from engine.traffic.service import TrafficError
@@ -51,21 +52,20 @@ def capacity(
     if isinstance(system, DecoderServer):
         rate, limit = full_rate(system, sizes, outputs, seed), system.bound or "server"
         return Capacity(rate, limit, {"server": 1.0 / rate}, rate if system.places is None else math.inf, limit)
-    total: dict[str, float] = {}
+    parts: list[tuple[str, float]] = []
     qps = breaks_qps = admitted = math.inf
     limit = breaks = ""
     for station in system.stations:
         rate, busy = _station(station, sizes, outputs, seed)
         name = _blame(busy, station.name, station.service.bound, rate)
-        for resource, seconds in busy.items():
-            total[resource] = total.get(resource, 0.0) + seconds
+        parts += busy.items()
         if rate < qps:
             qps, limit = rate, name
         if station.policy.places is not None:
             admitted = min(admitted, rate)  # the stations behind it see no more than this
         elif rate <= admitted and rate < breaks_qps:
             breaks_qps, breaks = rate, name
-    servers = {station.name for station in system.stations}
+    total, servers = totals(parts), {station.name for station in system.stations}
     for resource, seconds in total.items():  # one that several servers or stations share may give out first
         if resource not in servers and seconds * qps > 1.0 + 1e-9:
             qps, limit = 1.0 / seconds, resource

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.cost.rows import totals
 from engine.kernels.events.chain import chain as run_chain
 from engine.kernels.events.measure import measure
 from engine.kernels.events.recursions import batched
@@ -113,7 +114,7 @@ def _recursions(
     Exact, and the event engine's bits: who leaves a station in order of arrival joins the next queue in that order.
     """
     came, events = arrive, 0
-    busy: dict[str, float] = {}
+    busy: list[tuple[str, float]] = []
     for at, station in enumerate(chain.stations):
         if at and not bool((came[1:] >= came[:-1]).all()):
             return None
@@ -123,11 +124,10 @@ def _recursions(
         limits = (station.service.servers, station.policy.max_batch, station.policy.timeout_s)
         batched(joined, rows, scales[at], hold, latency, *limits, launches, came)
         events += int(launches.sum()) + arrive.size
-        for name, seconds in _busy(station, launches).items():
-            busy[name] = busy.get(name, 0.0) + seconds
+        busy += _busy(station, launches).items()
     if chain.return_s:
         came += chain.return_s
-    return RawRun(arrive, None, came, busy, events, "recursion")
+    return RawRun(arrive, None, came, totals(busy), events, "recursion")
 
 
 def run_stations(
@@ -197,11 +197,8 @@ def run_stations(
         start,
         finish,
     )
-    busy: dict[str, float] = {}
-    for i, station in enumerate(stations):
-        for name, seconds in _busy(station, launches[i, : station.policy.max_batch]).items():
-            busy[name] = busy.get(name, 0.0) + seconds
-    return RawRun(arrive, None, finish, busy, int(events), "events", start, came if traced else None)
+    busy = [of for i, s in enumerate(stations) for of in _busy(s, launches[i, : s.policy.max_batch]).items()]
+    return RawRun(arrive, None, finish, totals(busy), int(events), "events", start, came if traced else None)
 
 
 def run_decoder(

@@ -20,7 +20,7 @@ from app.shared.figures.style import (
     style,
 )
 from engine.cost.report import Report
-from engine.cost.rows import OpRow, Roofline
+from engine.cost.rows import OpRow, Roofline, totals
 from engine.scenario.formats import LABELS
 
 EDGE = 30.0  # times the furthest ridge: where stands what takes next to nothing through a roof that is drawn
@@ -93,9 +93,7 @@ class RooflinePoint:
 
 def points(report: Report) -> list[RooflinePoint]:
     """Operators of the device whose roofs are drawn: the one that spends most of the time."""
-    times: dict[str, float] = {}
-    for op in report.ops:
-        times[op.device] = times.get(op.device, 0.0) + op.time_s
+    times = totals((op.device, op.time_s) for op in report.ops)
     busiest = max(times, key=lambda device: times[device], default="")
     dots = (RooflinePoint.of(op, report.scenario.streams, report.roofline) for op in report.ops if op.device == busiest)
     return [p for p in dots if p]

@@ -12,7 +12,7 @@ from app.shared.comparison import LETTERS
 from app.shared.glossary import Metric
 from app.views.compare import texts
 from engine.cost.report import Report
-from engine.cost.rows import OpRow
+from engine.cost.rows import totals
 from engine.scenario import Scenario
 
 
@@ -200,11 +200,8 @@ def differences(base: Report, rival: Report) -> pd.DataFrame:
 
     def times(report: Report) -> dict[str, float]:
         phases = len({op.phase for op in report.ops}) > 1
-        result: dict[str, float] = {}
-        for row in (*report.ops, *report.other):
-            name = f"{row.name} · {row.phase}" if phases and isinstance(row, OpRow) else row.name
-            result[name] = result.get(name, 0.0) + row.time_s
-        return result
+        names = ((f"{row.name} · {row.phase}" if phases else row.name, row.time_s) for row in report.ops)
+        return totals([*names, *((row.name, row.time_s) for row in report.other)])
 
     frame = pd.DataFrame({"base": times(base), "other": times(rival)})
     frame["gained"] = frame["base"].fillna(0.0) - frame["other"].fillna(0.0)

@@ -14,6 +14,7 @@ from app.shared.widgets.choices import choose
 from app.views.program import texts
 from engine.analyses.machine import Listing, Values, execute, mnemonics, program_text
 from engine.analyses.machine import listing as listing_of
+from engine.cost.rows import totals
 from engine.devices.common.instruction_set import PARTS, Row
 from engine.scenario import Scenario, ScenarioError, encode
 from entries.schema import InputError
@@ -73,9 +74,7 @@ def unit_bars(listing: Listing, selection: int, dark: bool) -> Figure:
 
 def gantt(listing: Listing, row: Row) -> None:
     """Units over time, the picked instruction marked."""
-    busy: dict[str, float] = {}
-    for unit, _, _, cycles in listing.bars:
-        busy[unit] = busy.get(unit, 0.0) + cycles
+    busy = totals((unit, cycles) for unit, _, _, cycles in listing.bars)
     unit = max(busy, key=lambda name: busy[name])
     answer = f"{fmt.count(listing.cycles)} cycles, {fmt.seconds(listing.seconds)}; {unit} busy for "
     answer += fmt.percent(busy[unit] / listing.cycles)

@@ -11,6 +11,7 @@ from app.shared import cached, claims, fixes, glossary, report_tables, specs
 from app.shared import formats as fmt
 from app.views.explore.report_file import cards
 from app.views.sweep import spaces
+from engine.analyses.machine import units
 from engine.devices.common.contract import RESOURCES
 from engine.evaluate import evaluate
 from engine.published import validate
@@ -130,6 +131,14 @@ def test_answers_carry_the_numbers_of_the_report(report):
     assert glossary.answer_fits(report).startswith("everything fits")
     assert all("busy" in answer for _, answer, _ in glossary.timelines(report))
     assert glossary.per(report)
+
+
+def test_a_dependence_is_no_busy_unit():
+    report = evaluate(PRESETS["brainwave-gru"].scenario)
+    assert "dependence" in {bar.unit for bar in report.timeline}
+    answer = glossary.answer_timeline(report.timeline)
+    assert "dependence" not in answer
+    assert all(unit.name in answer for unit in units(report))
 
 
 def test_fixes_are_evaluated_and_change_one_thing():
