@@ -96,6 +96,11 @@ class Sum:
         """Whether any of it grows with the context."""
         return any(term.c for term in self.terms)
 
+    @property
+    def per_token(self) -> float:
+        """What a token of context adds as long as no window is full: of a KV cache, its keys and values. [-] Exact."""
+        return sum(term.coef for term in self.terms if term.c)
+
 
 Shard = Literal["n", "g", "k", "elements", "none"]
 

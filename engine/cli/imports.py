@@ -12,7 +12,6 @@ from model_zoo.carried import in_link
 from model_zoo.catalog import default_zoo, own_folder
 from model_zoo.families import FAMILIES, build_graph
 from model_zoo.importers.huggingface import read_config_file, to_yaml
-from model_zoo.ops import Graph
 
 
 def import_config(args: argparse.Namespace) -> Answer | None:
@@ -31,7 +30,7 @@ def import_config(args: argparse.Namespace) -> Answer | None:
     with beside(target) as path:
         path.write_text(to_yaml(workload))
     graph = build_graph(FAMILIES[workload.family], {key: number.value for key, number in workload.params.items()})
-    first, per_token = _cache(graph)
+    first, per_token = graph.state_elements.at(context=0), graph.state_elements.per_token
     data = {
         "id": workload.id,
         "path": str(target),
@@ -51,9 +50,3 @@ def import_config(args: argparse.Namespace) -> Answer | None:
         *workload.notes,
     ]
     return data, lines
-
-
-def _cache(graph: Graph) -> tuple[float, float]:
-    """What a sequence keeps however short it is, and what a token adds as long as no window is full. [elements]"""
-    terms = graph.state_elements.terms
-    return sum(term.coef for term in terms if not term.c), sum(term.coef for term in terms if term.c)

@@ -120,7 +120,7 @@ def own_network() -> None:
             st.error(fmt.plain(str(error)), icon=":material/error:")
             return
         name = default_zoo().workload(id).name
-        cache = sum(term.coef for term in graph.state_elements.terms if term.c)
+        cache = graph.state_elements.per_token
         kv = texts.KV_CACHE.format(cache=fmt.si(activation_bytes("fp16") * cache, "B")) if cache else ""
         st.markdown(f"**{fmt.plain(name)}**: {fmt.parameters(graph.parameters)} parameters{kv}.")
         for note in notes:
