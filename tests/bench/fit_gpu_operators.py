@@ -13,7 +13,7 @@ import argparse
 import lzma
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ import numpy as np
 import yaml
 from scipy.optimize import least_squares
 
-from engine.devices.gpu.operators.kinds import KINDS, Kind, has_own
+from engine.devices.gpu.operators.kinds import KINDS, Kind
 from engine.devices.gpu.operators.predict import named_part, variant_of
 from engine.devices.gpu.operators.record import NoModel, Part, facts
 from engine.devices.gpu.operators.rows import parse_columns, read_rows
@@ -73,10 +73,16 @@ class Group:
     @property
     def has_own(self) -> bool:
         """Whether some of the rows ran in a kernel with a block for every query head."""
-        return self.kind.name == "attention_decode" and has_own(self.part.generation, *self.name.split())
+        way = facts()["decode_kernels"].get(f"{self.part.generation} {self.name}", {})
+        return self.kind.name == "attention_decode" and way.get("own", False)
 
     def predicted(self, given: Mapping[str, Any] | None, rows: np.ndarray) -> np.ndarray:
-        return self.kind.model(self.part, self.texts, {k: v[rows] for k, v in self.numbers.items()}, False, given)
+        """Answers to rows with the constants that the package ships, or with ``given`` ones for their format."""
+        part, (format, _) = self.part, self.name.split()
+        if given is not None:
+            kernels = part.constants.get(self.kind.name, {}) | {format: given["kernels"]}
+            part = replace(part, constants={**part.constants, "machine": given["machine"], self.kind.name: kernels})
+        return self.kind.model(part, self.texts, {k: v[rows] for k, v in self.numbers.items()}, False)
 
     def residual(self, given: Mapping[str, Any], rows: np.ndarray) -> np.ndarray:
         return np.log(self.predicted(given, rows)[:, SECONDS] / self.seconds[rows])
@@ -195,9 +201,12 @@ def fit_generation(kind: Kind, groups: list[Group], old: Mapping[str, Any]) -> d
 
 
 def given_of(name: str, machine: Mapping[str, float], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Constants as a model takes them, of one format and runtime: its kernels' own ones where they have some."""
-    given = {"machine": machine, "kind": values[name]}
-    return given | {"own": values[f"{name}-own"]} if f"{name}-own" in values else given
+    """Constants of one format and runtime: of the generation, and by kernel, its own ones where they have some."""
+    _, runtime = name.split()
+    kernels = {
+        kernel: values[key] for kernel, key in ((runtime, name), (f"{runtime}-own", f"{name}-own")) if key in values
+    }
+    return {"machine": machine, "kernels": kernels}
 
 
 def judge(group: Group, found: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:

@@ -13,11 +13,20 @@ from engine.devices.common.cached import once, remembered
 from engine.devices.common.column import larger, smaller
 from engine.devices.common.host_work import own_parsing
 from engine.devices.common.job import Job
-from engine.devices.gpu.operators.attention import FORMAT as TOKEN
 from engine.devices.gpu.operators.collective import engine_kernels
-from engine.devices.gpu.operators.kinds import decode_way, pick_kernel, prefill_heads, prefill_tile
-from engine.devices.gpu.operators.moe import FORMAT as EXPERT
-from engine.devices.gpu.operators.record import draw_s, facts, fitted, reference
+from engine.devices.gpu.operators.kinds import decode_way, pick_kernel, prefill_heads
+from engine.devices.gpu.operators.record import (
+    draw_s,
+    expert_record,
+    facts,
+    fitted,
+    machine_record,
+    nearest,
+    prompt_record,
+    quantising,
+    reference,
+    token_record,
+)
 from engine.devices.gpu.part import activation_bits, compute_format, gpu_of, offchip, peak, wide_format
 from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.schema import Device
@@ -126,9 +135,8 @@ def _machine(job: Job) -> list[float]:
             "softmax": vector_peak(job) / _units(job) / 20.0,
             "block": model["block_start"] * late * _stand_in(job)["machine"]["feed"] / feed,
         }
-    part = _units(job), _bandwidth(job), _cache(job), _launch(job), constants["feed"], constants["store"]
-    shares = model["cache_share"], model["memory_efficiency"]
-    return [*part, *shares, constants["step"], constants["stream"], constants["softmax"], constants["block"]]
+    own = {"start": _launch(job), "l2_share": model["cache_share"], "dram_share": model["memory_efficiency"]}
+    return machine_record(_units(job), _bandwidth(job), _cache(job), {**constants, **own})
 
 
 _PER_UNIT = ("rate", "quantise_rate", "flow")
@@ -147,39 +155,17 @@ def _constants(job: Job, kind: str, name: str) -> Mapping[str, float]:
     return {n: v * size if n in _PER_UNIT else v * times.get(n, 1.0) for n, v in values.items()}
 
 
-def _expert_bytes(job: Job, key: str, bits: float) -> float:
-    """Bytes an element of experts moves, scales of its blocks included where the format has such. [B]"""
-    return facts()["formats"][_expert_format(job)][key] if job.format in ("fp8", *_EXPERTS) else bits / 8
-
-
 def _measurement(job: Job, kind: str, name: str) -> tuple[Mapping[str, Any], str, Mapping[str, float]]:
     """A generation with operators of a kind in a format, its own where it has; whose kernel, and its constants."""
-    usual = _stand_in(job)
+    usual, captured = _stand_in(job), facts()["captured"].get(kind, ("trtllm",))
     for key in (name, "bfloat16"):
         for table in (_of(job) or usual, usual, *fitted().values()):
-            row = table.get(kind, {}).get(key)
-            if row:
-                kernel = _graph_runtime(kind, row, job.engine)
-                return table, kernel, row[kernel]
+            kernels = table.get(kind, {}).get(key)
+            if kernels:  # of experts, the kernel that its engine picks, of others what a captured graph holds
+                pick = (pick_kernel(kernels, job.engine or "trtllm"),) if kind == "moe" else ()
+                kernel = nearest(kernels, *pick, *captured)
+                return table, kernel, kernels[kernel]
     raise KeyError(kind)
-
-
-def _graph_runtime(kind: str, runtimes: Mapping[str, Any], engine: str = "") -> str:
-    """Runtime whose kernels of a kind a captured graph holds; of experts, the kernel that its engine picks."""
-    picks = (pick_kernel(runtimes, engine or "trtllm"),) if kind == "moe" else ()
-    usual = facts()["captured"].get(kind, ("trtllm",))
-    return next(runtime for runtime in (*picks, *usual, *runtimes) if runtime in runtimes)
-
-
-def _token_way(job: Job, wide: bool) -> tuple[Mapping[str, float], Mapping[str, float]]:
-    """Constants of a token's kernel with a block for every query head, and how a part's kernels read a cache."""
-    name = _NAMED.get(_attention_format(job, wide), "bfloat16")
-    result, common = (_of(job) or {}).get("attention_decode", {}).get(name), _constants(job, "attention_decode", name)
-    if result is None:
-        return common, decode_way("", "", "")
-    runtime = _graph_runtime("attention_decode", result)
-    way = decode_way(str(gpu_of(job.device).generation), name, runtime)
-    return result.get(f"{runtime}-own", common), way | {"whole": 0.0}  # engines keep no more than a window
 
 
 def _late(job: Job) -> float:
@@ -197,7 +183,7 @@ def _draw_s(job: Job, format: str) -> float:
     table, device = _of(job), job.device
     if table is not None and shape in _NAMED and device.power.max is not None:
         draw = table.get("gemm", {}).get(_NAMED[shape])
-        if draw is not None and facts()["kin"].get(gpu_of(device).generation) is None:
+        if draw is not None:
             energy = next(iter(draw.values()))["energy"]
             of = reference(table["parts"][0])
             like = shape if shape in of.peak else facts()["formats"][_NAMED[shape]]["peak"]  # its clock is the same
@@ -227,15 +213,6 @@ def _scales(job: Job, format: str) -> bool:
     return format == "fp4" or (format in ("fp8", "int8", "int4") and job.graph.causal)
 
 
-def _quantise_s(job: Job, format: str) -> float:
-    """Start of what a format's scales take beside the product: kernels that quantise, loops that widen. [s]"""
-    if not _scales(job, format) and format not in WEIGHT_ONLY:
-        return 0.0
-    name = _NAMED[format]
-    apart = facts()["profiler_s"] if name in facts()["one_layer"] else 0.0
-    return larger(_constants(job, "gemm", name)["quantise_s"] - apart, 0.0)
-
-
 def _side(job: Job, format: str) -> float:
     """Least rows and columns a matmul's tile is filled up to: plain fp32 has no matrix units to fill."""
     side = gpu_of(job.device).tile_side
@@ -247,21 +224,16 @@ def _side(job: Job, format: str) -> float:
 def _product(job: Job, wide: bool) -> list[float]:
     """A format of products as `gemm.FORMAT` names it. [SI]"""
     format = _own_format(job, wide)
-    fact, size = facts()["formats"].get(_NAMED.get(format), {}), BITS[format] / 8
-    scales, alone = _scales(job, format), format in WEIGHT_ONLY
-    rate = _constants(job, "gemm", _NAMED[format])["quantise_rate"] if scales or alone else 1.0
-    return [
-        1.0 / peak(job.device, format),
-        _draw_s(job, format),
-        2.0 if alone else size,
-        size,
-        fact["out"] if scales else activation_bits(job.device, format)[0] / 8,
-        _quantise_s(job, format),
-        1.0 / (rate * _units(job)) if scales else 0.0,
-        fact.get("splits", 32.0),
-        1.0 / rate if alone else 0.0,
-        _side(job, format),
-    ]
+    name, inside, starts = _NAMED.get(format), activation_bits(job.device, format)[0] / 8, (0.0, 0.0, 0.0)
+    fact, scales, alone = facts()["formats"].get(name, {}), _scales(job, format), format in WEIGHT_ONLY
+    if scales or alone:
+        start_s, *rest = quantising(_constants(job, "gemm", str(name)), _units(job), alone)
+        apart = facts()["profiler_s"] if name in facts()["one_layer"] else 0.0
+        starts = larger(start_s - apart, 0.0), *rest
+    start_s, byte_s, widen_s = starts
+    sizes = inside, BITS[format] / 8, fact["out"] if scales else inside
+    flop_s = 1.0 / peak(job.device, format), _draw_s(job, format)
+    return [*flop_s, *sizes, start_s, byte_s, fact.get("splits", 32.0), widen_s, _side(job, format)]
 
 
 def _attention_format(job: Job, wide: bool) -> str:
@@ -271,26 +243,28 @@ def _attention_format(job: Job, wide: bool) -> str:
     return choice if choice in job.device.peak else format
 
 
-def _alone(job: Job, start: float) -> float:
-    """Start of what was measured alone in its graph, the gap between two replays in it: in a network there is none."""
-    return larger(start - facts()["replay_gap"] * _late(job), _launch(job))
+def _alone(job: Job, kernel: Mapping[str, float]) -> dict[str, float]:
+    """Constants of what was measured alone in its graph, whose start has the gap between two replays in it: in a
+    network there is none."""
+    return {**kernel, "start": larger(kernel["start"] - facts()["replay_gap"] * _late(job), _launch(job))}
 
 
 def _token(job: Job, wide: bool) -> list[float]:
     """Kernels of a token's attention as `attention.FORMAT` names them. [SI]"""
-    format = _attention_format(job, wide)
-    common = _constants(job, "attention_decode", _NAMED.get(format, "bfloat16"))
-    lone, way = _token_way(job, wide)
-    kernels = (c for k in (common, lone) for c in (_alone(job, k["start"]), k["block"], k["flow"]))
-    return [1.0 / job.device.peak[format].si, 2.0, *kernels, *(smaller(way[name], 1e9) for name in TOKEN[8:])]
+    format, kind, generation = _attention_format(job, wide), "attention_decode", gpu_of(job.device).generation
+    name = _NAMED.get(format, "bfloat16")
+    kernel, (_, runtime, _) = _constants(job, kind, name), _measurement(job, kind, name)
+    own = (_of(job) or {}).get(kind, {}).get(name, {}).get(f"{runtime}-own", kernel)
+    way = {n: smaller(value, 1e9) for n, value in decode_way(str(generation), name, runtime).items()}
+    way["whole"] = 0.0  # engines keep no more than a window
+    return token_record(1.0 / job.device.peak[format].si, 2.0, _alone(job, kernel), _alone(job, own), way)
 
 
 def _prompt(job: Job, wide: bool) -> list[float]:
     """The kernel of a prompt's attention as `attention.PROMPT` names it. [SI]"""
     format, kind = _attention_format(job, wide), "attention_prefill" if job.graph.causal else "encoder_attention"
-    fit = _constants(job, kind, _NAMED.get(format, "bfloat16"))
-    start, tile = _alone(job, fit["start"]), prefill_tile(gpu_of(job.device).generation)
-    return [1.0 / job.device.peak[format].si, BITS[format] / 8, start, fit["share"], fit["passes"], tile]
+    kernel = _alone(job, _constants(job, kind, _NAMED.get(format, "bfloat16")))
+    return prompt_record(1.0 / job.device.peak[format].si, BITS[format] / 8, kernel, gpu_of(job.device).generation)
 
 
 def _expert_format(job: Job) -> str:
@@ -310,11 +284,11 @@ def expert_note(job: Job) -> str:
 
 def _experts(job: Job) -> list[float]:
     """Kernels of experts as `moe.FORMAT` names them. [SI]"""
-    fit, format = _constants(job, "moe", _expert_format(job)), job.format
-    inside = _expert_bytes(job, "in", 16 if format in WEIGHT_ONLY else BITS[format])
-    weight = _expert_bytes(job, "weight", BITS[format])
-    tail = (fit[name] for name in EXPERT[4:])
-    return [1.0 / peak(job.device, format), inside, weight, _alone(job, fit["start"]), *tail]
+    name, format = _expert_format(job), job.format
+    inside, weight = activation_bits(job.device, format)[0] / 8, BITS[format] / 8
+    if format in ("fp8", *_EXPERTS):  # scales of its blocks included
+        inside, weight = (facts()["formats"][name][side] for side in ("in", "weight"))
+    return expert_record(1.0 / peak(job.device, format), inside, weight, _alone(job, _constants(job, "moe", name)))
 
 
 def _stream(job: Job, op: str) -> list[float]:

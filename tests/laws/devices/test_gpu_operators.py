@@ -43,7 +43,7 @@ def _variants(kind: Kind, part: Part) -> list[dict[str, str]]:
 def _seconds(
     kind: Kind, part: Part, texts: dict[str, str], numbers: dict[str, np.ndarray], cold: bool = True
 ) -> np.ndarray:
-    return kind.model(part, texts, numbers, cold, None)
+    return kind.model(part, texts, numbers, cold)
 
 
 def _shapes(kind: Kind, seed: int, rows: int = 200) -> dict[str, np.ndarray]:

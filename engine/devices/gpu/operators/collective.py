@@ -22,7 +22,7 @@ from engine.devices.common.collective import (
 from engine.devices.common.fabric import what_if_ratio
 from engine.devices.common.job import Job
 from engine.devices.gpu.operators import slots as S
-from engine.devices.gpu.operators.record import facts, fitted
+from engine.devices.gpu.operators.record import facts, fitted, nearest
 from engine.kernels.jit import kernel
 
 
@@ -64,7 +64,7 @@ def collective_rows(lo, hi, op, gpus, size, form, out):
 def engine_kernels(generation: str) -> Mapping[str, float]:
     """Constants of the all-reduce that captured graphs hold: `start` and `hop` [s], `share` of the wire [-]. Fitted."""
     table = fitted()[generation]["all_reduce"]["bfloat16"]
-    return next(table[runtime] for runtime in facts()["captured"]["all_reduce"] if runtime in table)
+    return table[nearest(table, *facts()["captured"]["all_reduce"])]
 
 
 def wire_form(job: Job, kind: str) -> tuple[Any, ...]:

@@ -12,21 +12,25 @@ from engine.devices.gpu.operators import attention, collective, gemm, moe, strea
 from engine.devices.gpu.operators.record import (
     NoModel,
     Part,
+    expert_record,
     facts,
     fitted,
     format_named,
     format_record,
     layers,
-    machine,
+    machine_record,
+    nearest,
     peak_of,
+    prompt_record,
+    token_record,
 )
-from engine.devices.gpu.operators.slots import ANSWER, MACHINE
+from engine.devices.gpu.operators.slots import ANSWER
 from engine.kernels.jit import run_chunks
 from entries.files import load_yaml
 
 Texts = Mapping[str, str]
 Numbers = Mapping[str, np.ndarray]
-Model = Callable[[Part, Texts, Numbers, bool, Mapping[str, Any] | None], np.ndarray]
+Model = Callable[[Part, Texts, Numbers, bool], np.ndarray]
 
 _CHUNK = 8192  # rows one thread takes at a time
 
@@ -46,32 +50,28 @@ class Kind:
     defaults: Mapping[str, float] = field(default_factory=dict)
 
 
-def constants_of(part: Part, kind: str, format: str, runtime: str, trial: Mapping[str, Any] | None = None) -> Any:
-    """Constants of a kind and format on a part's generation: the runtime's own, else trtllm's, else any there are.
-
-    NoModel where none was measured.
-    """
-    if trial is not None:
-        return trial["kind"]
-    table = fitted()[part.generation].get(kind, {}).get(format) or _weight_only(part.generation, kind, format)
-    if table is None:
+def _kernels_of(part: Part, kind: str, format: str) -> Mapping[str, Mapping[str, float]]:
+    """Constants of a kind and format on a part's generation by runtime. NoModel where none was measured."""
+    kernels = part.constants.get(kind, {}).get(format) or _weight_only(part, kind, format)
+    if kernels is None:
         raise NoModel(f"no {kind} in {format} was measured on generation {part.generation}")
-    return table[_nearest(table, runtime)]
+    return kernels
 
 
-def _weight_only(generation: str, kind: str, format: str) -> Mapping[str, Any] | None:
+def _constants_of(part: Part, kind: str, format: str, runtime: str) -> Mapping[str, float]:
+    """Constants of a kind and format on a part: the runtime's own, else trtllm's, else any there are."""
+    kernels = _kernels_of(part, kind, format)
+    return kernels[nearest(kernels, runtime, "trtllm")]
+
+
+def _weight_only(part: Part, kind: str, format: str) -> Mapping[str, Any] | None:
     """Products of weights that alone are narrow, where none were measured on a generation: its own 16-bit arithmetic,
     weights widened as fast a unit as on another one. None where there are none. An assumption, without a band."""
     formats = (table[kind][format] for table in fitted().values() if format in table.get(kind, {}))
-    donor, base = next(formats, None), fitted()[generation].get(kind, {}).get("bfloat16")
+    donor, base = next(formats, None), part.constants.get(kind, {}).get("bfloat16")
     if kind != "gemm" or donor is None or base is None or not format.endswith("_wo"):
         return None
-    return {name: {**values, "energy": base[_nearest(base, name)]["energy"]} for name, values in donor.items()}
-
-
-def _nearest(table: Mapping[str, Any], runtime: str) -> str:
-    """The runtime whose constants stand in for one that may not have been measured: itself, trtllm, or any."""
-    return next((name for name in (runtime, "trtllm") if name in table), next(iter(table)))
+    return {name: {**values, "energy": base[nearest(base, name, "trtllm")]["energy"]} for name, values in donor.items()}
 
 
 def runtime_of(texts: Texts) -> str:
@@ -85,10 +85,10 @@ def runtime_of(texts: Texts) -> str:
 def expert_kernel(part: Part, texts: Texts) -> str:
     """Kernel of experts whose constants a row takes: the one it names, else the one its runtime picks on that part."""
     runtime = runtime_of(texts)
-    kernels = fitted()[part.generation].get("moe", {}).get(format_named(texts["dtype"]), {})
+    kernels = part.constants.get("moe", {}).get(format_named(texts["dtype"]), {})
     if not texts.get("kernel"):
         runtime = pick_kernel(kernels, runtime)
-    return _nearest(kernels, runtime) if kernels else runtime
+    return nearest(kernels, runtime, "trtllm") if kernels else runtime
 
 
 def pick_kernel(kernels: Mapping[str, Any], runtime: str) -> str:
@@ -118,28 +118,21 @@ def _answers(rows_of: Callable[..., None], rows: int, *inputs: Any) -> np.ndarra
     return out
 
 
-def _gemm(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
+def _machine(part: Part) -> np.ndarray:
+    return np.array(machine_record(part.units, part.bandwidth, part.l2, part.constants["machine"]))
+
+
+def _gemm(part: Part, texts: Texts, numbers: Numbers, cold: bool) -> np.ndarray:
     format, runtime = format_named(texts["dtype"]), runtime_of(texts)
-    form = format_record(part, format, constants_of(part, "gemm", format, runtime, trial))
+    form = format_record(part, format, _constants_of(part, "gemm", format, runtime))
     m, n, k = (numbers[name] for name in ("m", "n", "k"))
     layer_count = layers(n * k * form[gemm.WEIGHT_BYTES], part.l2, runtime, texts.get("version", ""), format)
     layer_count = np.zeros_like(m) if cold else layer_count
-    return _answers(gemm.product_rows, len(m), m, n, k, layer_count, machine(part, trial), form)
-
-
-def _constants_of(kind: str, part: Part, format: str, runtime: str, trial: Mapping[str, Any] | None) -> list[float]:
-    """A kind's constants in the order `facts.yaml` lists them."""
-    constants = constants_of(part, kind, format, runtime, trial)
-    return [constants[name] for name in facts()["kinds"][kind]]
+    return _answers(gemm.product_rows, len(m), m, n, k, layer_count, _machine(part), form)
 
 
 _WAY = dict(zip(attention.FORMAT[8:], (np.inf, 0.0, 0.0, np.inf, np.inf, 4.0, 4.0, np.inf, 0.0, 0.0), strict=True))
 """How kernels read a cache where nothing else is known of them."""
-
-
-def has_own(generation: str, format: str, runtime: str) -> bool:
-    """Whether a runtime has a kernel with a block for every query head, with constants of its own."""
-    return facts()["decode_kernels"].get(f"{generation} {format} {runtime}", {}).get("own", False)
 
 
 def decode_way(generation: str, format: str, runtime: str) -> dict[str, float]:
@@ -156,20 +149,18 @@ def decode_way(generation: str, format: str, runtime: str) -> dict[str, float]:
 def _decode(kind: str, row: float, pair_flops: float) -> Model:
     """Model of a kind that reads ``row`` elements and computes ``pair_flops`` a cached token; 0: by head width."""
 
-    def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
-        format, runtime = format_named(texts["kv_dtype"]), runtime_of(texts)
-        constants = _constants_of(kind, part, format, runtime, trial)
-        runtime = runtime if trial else _nearest(fitted()[part.generation][kind][format], runtime)
+    def model(part: Part, texts: Texts, numbers: Numbers, cold: bool) -> np.ndarray:
+        format = format_named(texts["kv_dtype"])
+        kernels = _kernels_of(part, kind, format)
+        runtime = nearest(kernels, runtime_of(texts), "trtllm")
         peak = peak_of(part, format if facts()["formats"][format]["peak"] in part.peak else "bfloat16")
-        head_fit, way = constants, decode_way(part.generation, format, runtime)
+        way = decode_way(part.generation, format, runtime)
         if row > 0.0:  # latent rows fill a unit's memory
             parts = 1.0 if texts.get("version") in facts()["unsplit_mla"] else np.inf
             way = decode_way("", "", "") | {"resident": 1.0, "most_parts": parts}
-        elif has_own(part.generation, format, runtime):
-            head_fit = _constants_of(
-                kind, part, format, f"{runtime}-own", {**trial, "kind": trial["own"]} if trial else None
-            )
-        form = np.array([1.0 / peak, facts()["formats"][format]["in"], *constants, *head_fit, *way.values()])
+        kernel = kernels[runtime]
+        own = kernels.get(f"{runtime}-own", kernel)
+        form = np.array(token_record(1.0 / peak, facts()["formats"][format]["in"], kernel, own, way))
         batch, heads = numbers["batch"], numbers["heads"]
         kv_heads = numbers.get("kv_heads", np.ones_like(heads))
         window = numbers.get("window", np.zeros_like(heads))
@@ -178,14 +169,9 @@ def _decode(kind: str, row: float, pair_flops: float) -> Model:
         wide = 2.0 * numbers["head_dim"] if row == 0.0 else np.full_like(heads, row)
         flops = 2.0 * wide if row == 0.0 else np.full_like(heads, pair_flops)
         columns = batch, tokens, context, heads, kv_heads, wide, flops
-        return _answers(attention.decode_rows, len(batch), columns, cold, machine(part, trial), form)
+        return _answers(attention.decode_rows, len(batch), columns, cold, _machine(part), form)
 
     return model
-
-
-def prefill_tile(generation: str | None) -> float:
-    """Queries a tile of a generation's prompt kernels has. [-] A count."""
-    return float(facts()["prefill_tiles"].get(generation, 128))
 
 
 def prefill_heads(generation: str, formats: str) -> tuple[float, float]:
@@ -199,23 +185,23 @@ def prefill_heads(generation: str, formats: str) -> tuple[float, float]:
 def _prefill(kind: str, column: str, widths: tuple[float, float], causal: bool) -> Model:
     """Model of a kind whose queries and keys, and values, are ``widths`` wide; 0: as its rows say."""
 
-    def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
+    def model(part: Part, texts: Texts, numbers: Numbers, cold: bool) -> np.ndarray:
         format, runtime = format_named(texts[column]), runtime_of(texts)
         formats = format_named(texts.get("attn_dtype") or format) + "-" + format
-        direct = trial is None and formats in fitted()[part.generation].get(kind, {})
-        constants = _constants_of(kind, part, formats if direct else format, runtime, trial)
+        direct = formats in part.constants.get(kind, {})
+        constants = _constants_of(part, kind, formats if direct else format, runtime)
         batch, heads = numbers["batch"], numbers["heads"]
         kv_heads, window = numbers.get("kv_heads", heads), numbers.get("window", np.zeros_like(heads))
         qk, v = (np.full_like(heads, width) if width else numbers["head_dim"] for width in widths)
-        out, rig, length = np.zeros((batch.shape[0], ANSWER)), machine(part, trial), numbers["seq_len"]
+        out, rig, length = np.zeros((batch.shape[0], ANSWER)), _machine(part), numbers["seq_len"]
         low, high = prefill_heads(part.generation, formats)
         has = (qk >= low) & (qk <= high)
-        tile = prefill_tile(part.generation)
         way = f"{part.generation} {runtime}" in facts()["prefill_packs"], causal and runtime in facts()["prefill_pages"]
         for rows, runs_in in ((has, format), (~has, "bfloat16")):
             if rows.any():
-                three = constants if runs_in == format else _constants_of(kind, part, runs_in, runtime, None)
-                form = np.array([1.0 / peak_of(part, runs_in), facts()["formats"][runs_in]["in"], *three, tile])
+                kernel = constants if runs_in == format else _constants_of(part, kind, runs_in, runtime)
+                rates = 1.0 / peak_of(part, runs_in), facts()["formats"][runs_in]["in"]
+                form = np.array(prompt_record(*rates, kernel, part.generation))
                 columns = tuple(c[rows] for c in (batch, length, heads, kv_heads, qk, v, window))
                 out[rows] = _answers(attention.prefill_rows, rows.sum(), columns, causal, way, rig, form)
         return out
@@ -223,11 +209,14 @@ def _prefill(kind: str, column: str, widths: tuple[float, float], causal: bool) 
     return model
 
 
-def _moe(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
-    format = format_named(texts["dtype"])
-    constants = _constants_of("moe", part, format, expert_kernel(part, texts), trial)
+def _expert_form(part: Part, format: str, constants: Mapping[str, float]) -> np.ndarray:
     shape = facts()["formats"][format]
-    form = np.array([1.0 / peak_of(part, format), shape["in"], shape["weight"], *constants])
+    return np.array(expert_record(1.0 / peak_of(part, format), shape["in"], shape["weight"], constants))
+
+
+def _moe(part: Part, texts: Texts, numbers: Numbers, cold: bool) -> np.ndarray:
+    format = format_named(texts["dtype"])
+    form = _expert_form(part, format, _constants_of(part, "moe", format, expert_kernel(part, texts)))
     law = texts["distribution"]
     try:
         exponent = 0.0 if law in ("balanced", "uniform") else float(law.removeprefix("power_law_"))
@@ -239,19 +228,17 @@ def _moe(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[
         )
     names = ("tokens", "hidden", "inter", "topk", "experts", "moe_tp", "moe_ep", "gated")
     columns = tuple(numbers[name] for name in names)
-    return _answers(moe.block_rows, len(columns[0]), columns, exponent, cold, machine(part, trial), form)
+    return _answers(moe.block_rows, len(columns[0]), columns, exponent, cold, _machine(part), form)
 
 
-def _mla_bmm(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
+def _mla_bmm(part: Part, texts: Texts, numbers: Numbers, cold: bool) -> np.ndarray:
     format, runtime = format_named(texts["dtype"]), runtime_of(texts)
-    constants = _constants_of("mla_bmm", part, format, runtime, trial)
-    formats = facts()["formats"]
-    rig = machine(part, trial)
-    tail = 0.0, *(rig[MACHINE.index(name)] for name in ("block", "step", "dram_share"))
-    form = np.array([1.0 / peak_of(part, format), formats[format]["in"], formats[format]["weight"], *constants, *tail])
+    rig, constants = part.constants["machine"], _constants_of(part, "mla_bmm", format, runtime)
+    rest = {"sort": 0.0, "block": rig["block"], "step": rig["step"], "read": rig["dram_share"]}
+    form = _expert_form(part, format, {**constants, **rest})
     n, k = _choice("op", texts["op"], facts()["mla_products"])
     tokens, heads = numbers["tokens"], numbers["heads"]
-    return _answers(moe.batched_rows, len(tokens), tokens, heads, n, k, cold, rig, form)
+    return _answers(moe.batched_rows, len(tokens), tokens, heads, n, k, cold, _machine(part), form)
 
 
 def _choice(name: str, value: str, options: Mapping[str, Any]) -> Any:
@@ -263,18 +250,20 @@ def _choice(name: str, value: str, options: Mapping[str, Any]) -> Any:
 def _collective(kind: str, op: str | None) -> Model:
     """Model of a kind whose rows are all one operation, or name it."""
 
-    def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
+    def model(part: Part, texts: Texts, numbers: Numbers, cold: bool) -> np.ndarray:
         name = op or texts["op"]
         code = _choice("op", name, OPS)
         key = texts[KINDS[kind].format]
         if part.wire <= 0.0:
             raise NoModel(f"{part.id} has no wire to its peers in the catalog")
         runtime = runtime_of(texts)
-        part = replace(part, generation=facts()["wires"].get(part.link, {}).get("as", part.generation))
+        generation = facts()["wires"].get(part.link, {}).get("as", part.generation)
+        if generation != part.generation:
+            part = replace(part, generation=generation, constants=fitted()[generation])
         kernels, key = None, format_named(key) if kind == "all_reduce" else key
-        ring = constants_of(part, kind, key, runtime, trial)
+        ring = _constants_of(part, kind, key, runtime)
         if kind == "all_reduce":
-            kernels, ring = ring, constants_of(part, "collectives", "all_reduce", "nccl")
+            kernels, ring = ring, _constants_of(part, "collectives", "all_reduce", "nccl")
         size = numbers["bytes"]
         gpus = numbers.get("gpus", np.full_like(size, 2.0))
         if gpus.max() > part.beyond[0] and not np.isfinite(part.beyond[1]):
@@ -288,10 +277,11 @@ def _collective(kind: str, op: str | None) -> Model:
 def _stream(kind: str, fact: str, sides: tuple[str, str], scale: float) -> Model:
     """Model of a kind that moves bytes a row by its ``sides``, as many an element as ``fact`` says, times ``scale``."""
 
-    def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
-        form = np.array(_constants_of(kind, part, texts["op"], runtime_of(texts), trial))
+    def model(part: Part, texts: Texts, numbers: Numbers, cold: bool) -> np.ndarray:
+        constants = _constants_of(part, kind, texts["op"], runtime_of(texts))
+        form = np.array([constants[name] for name in stream.FORMAT])
         size = scale * _choice("op", texts["op"], facts()[fact]) * numbers[sides[0]] * numbers[sides[1]]
-        return _answers(stream.stream_rows, len(size), size, machine(part, trial), form)
+        return _answers(stream.stream_rows, len(size), size, _machine(part), form)
 
     return model
 
@@ -300,10 +290,9 @@ _ALONE = 0.25  # of a unit's share of heads that one head's chunks take at least
 _WRITTEN = 7.0  # arrays as large as the values that chunks write and read: w, u, new values, results, states (twice)
 
 
-def _recurrence(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: Mapping[str, Any] | None) -> np.ndarray:
-    form = np.array(
-        _constants_of("linear_attention", part, f"{texts['kernel']}.{texts['op']}", runtime_of(texts), trial)
-    )
+def _recurrence(part: Part, texts: Texts, numbers: Numbers, cold: bool) -> np.ndarray:
+    constants = _constants_of(part, "linear_attention", f"{texts['kernel']}.{texts['op']}", runtime_of(texts))
+    form = np.array([constants[name] for name in ("start", "share", "state")])
     keys, values = (numbers[f"num_{x}_heads"] * numbers[f"head_{x}_dim"] for x in "kv")
     if "conv" in texts["kernel"]:
         channels = keys
@@ -317,7 +306,7 @@ def _recurrence(part: Part, texts: Texts, numbers: Numbers, cold: bool, trial: M
             traffic += (_WRITTEN - 1.0) * numbers["tokens"] * values * 4.0
             waves = np.maximum(numbers["batch"] * numbers["num_v_heads"] / part.units, _ALONE)
             state = waves * np.ceil(numbers["seq_len"] / 64.0)
-    return _answers(stream.recurrent_rows, len(traffic), traffic, state, machine(part, trial), form)
+    return _answers(stream.recurrent_rows, len(traffic), traffic, state, _machine(part), form)
 
 
 _MODELS: dict[str, Model] = {

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from engine.devices.gpu.operators.kinds import Kind, expert_kernel, format_key, runtime_of
-from engine.devices.gpu.operators.record import NoModel, Part, fitted, part_of
+from engine.devices.gpu.operators.record import NoModel, Part, part_of
 from engine.devices.gpu.operators.slots import ANSWER, BOUND, BOUND_BY, BOUNDS, REGIME, REGIMES, SECONDS
 from entries.files import load_yaml
 from hardware_specs.catalog import default_catalog
@@ -57,7 +57,7 @@ def variant_of(kind: Kind, texts: Mapping[str, str]) -> str:
 def _band(kind: Kind, part: Part, texts: Mapping[str, str], regime: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Factors on a prediction between which 90% of measurements lie, by what the row's time went on; none where nothing
     like it was measured."""
-    if part.kin or (kind.name == "gemm" and format_key(kind, texts) not in fitted()[part.generation]["gemm"]):
+    if part.kin or (kind.name == "gemm" and format_key(kind, texts) not in part.constants["gemm"]):
         return np.full(regime.shape, np.nan), np.full(regime.shape, np.nan)
     table = bands().get(kind.name, {})
     kernel = {"framework": expert_kernel(part, texts), "kernel": ""} if kind.name == "moe" else {}
@@ -91,9 +91,7 @@ def predict(
         row = dict(zip(names, key, strict=True))
         try:
             part = named_part(row["device"])
-            figures = kind.model(
-                part, row, {name: np.ascontiguousarray(v[at]) for name, v in numbers.items()}, cold, None
-            )
+            figures = kind.model(part, row, {name: np.ascontiguousarray(v[at]) for name, v in numbers.items()}, cold)
         except NoModel as error:
             why[at] = reasons.setdefault(str(error), len(reasons))
             continue

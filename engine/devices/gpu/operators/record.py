@@ -1,7 +1,7 @@
 """A part and a format as the flat records the compiled operator models take: data sheet times constants."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,13 @@ import numpy as np
 
 from engine.devices.common.collective import ALONE
 from engine.devices.common.column import one_by_one, smaller
+from engine.devices.gpu.operators import attention, moe
 from engine.devices.gpu.operators.slots import MACHINE
 from entries.files import load_yaml
 from hardware_specs.catalog import Catalog, default_catalog
 from hardware_specs.schema import Device
 
 _HERE = Path(__file__).parent
-_CONSTANTS = MACHINE[3:]
 
 LEAST_VOLTAGE = 0.4
 """Share of the printed clock at which a part's voltage stops falling with it. Assumed, 0.3 to 0.7: a low-power part's
@@ -46,6 +46,7 @@ class Part:
 
     id: str
     generation: str
+    constants: Mapping[str, Any] = field(repr=False)  # as `fitted` has those of its generation
     units: float
     bandwidth: float  # B/s
     l2: float  # B
@@ -59,7 +60,7 @@ class Part:
     @property
     def is_measured(self) -> bool:
         """Whether the generation's constants were fitted on this very part."""
-        return self.id in fitted()[self.generation]["parts"]
+        return self.id in self.constants["parts"]
 
 
 def part_of(device: Device, catalog: Catalog) -> Part:
@@ -88,9 +89,9 @@ def part_of(device: Device, catalog: Catalog) -> Part:
     if "bf16" not in peaks and "fp16" in peaks:
         peaks["bf16"] = peaks["fp16"]
     wire, name, beyond = _wires(device, catalog)
-    watts = device.power.max.si
-    kin = origin != generation
-    return Part(device.id, generation, gpu.units.si, bandwidth, max(caches), watts, peaks, wire, name, beyond, kin)
+    watts, kin, constants = device.power.max.si, origin != generation, fitted()[generation]
+    sheet = gpu.units.si, bandwidth, max(caches), watts, peaks
+    return Part(device.id, generation, constants, *sheet, wire, name, beyond, kin)
 
 
 def _wires(device: Device, catalog: Catalog) -> tuple[float, str, tuple[float, float, float]]:
@@ -107,10 +108,36 @@ def _wires(device: Device, catalog: Catalog) -> tuple[float, str, tuple[float, f
     return wire, name, (joins, far[0], far[1])
 
 
-def machine(part: Part, trial: Mapping[str, Any] | None) -> np.ndarray:
-    """The part as the flat record `slots.MACHINE` names, with its generation's constants or those on trial."""
-    constants = (fitted()[part.generation] if trial is None else trial)["machine"]
-    return np.array([part.units, part.bandwidth, part.l2, *(constants[name] for name in _CONSTANTS)], dtype=np.float64)
+def nearest(kernels: Mapping[str, Any], *runtimes: str) -> str:
+    """The runtime whose constants stand in for those of some that may not have been measured: the first, else any."""
+    return next(name for name in (*runtimes, *kernels) if name in kernels)
+
+
+def machine_record(units: Any, bandwidth: Any, l2: Any, constants: Mapping[str, Any]) -> list[Any]:
+    """A part as `slots.MACHINE` names it: its data sheet's rates and room, then its generation's ``constants``. [SI]"""
+    return [units, bandwidth, l2, *(constants[name] for name in MACHINE[3:])]
+
+
+def token_record(
+    flop_s: Any, element_bytes: float, kernel: Mapping[str, Any], own: Mapping[str, Any], way: Mapping[str, float]
+) -> list[Any]:
+    """Kernels of a token's attention as `attention.FORMAT` names them. [SI]
+
+    ``own``: constants of the kernel with a block for every query head, ``way``: how both read a cache.
+    """
+    constants = (of[name] for of in (kernel, own) for name in ("start", "block", "flow"))
+    return [flop_s, element_bytes, *constants, *(way[name] for name in attention.FORMAT[8:])]
+
+
+def prompt_record(flop_s: Any, element_bytes: float, kernel: Mapping[str, Any], generation: str | None) -> list[Any]:
+    """The kernel of a prompt's attention as `attention.PROMPT` names it. [SI]"""
+    tile = float(facts()["prefill_tiles"].get(generation, 128))
+    return [flop_s, element_bytes, *(kernel[name] for name in ("start", "share", "passes")), tile]
+
+
+def expert_record(flop_s: Any, in_bytes: float, weight_bytes: float, kernel: Mapping[str, Any]) -> list[Any]:
+    """Kernels of experts as `moe.FORMAT` names them. [SI]"""
+    return [flop_s, in_bytes, weight_bytes, *(kernel[name] for name in moe.FORMAT[3:])]
 
 
 def format_named(name: str) -> str:
@@ -153,32 +180,27 @@ def peak_of(part: Part, format: str) -> float:
     return part.peak[name]
 
 
-def format_record(part: Part, format: str, constants: dict[str, float]) -> np.ndarray:
-    """A format on a part as `gemm.FORMAT` names it.
+def quantising(kernel: Mapping[str, Any], units: Any, widens: bool) -> tuple[Any, Any, Any]:
+    """Seconds of starting the kernels that quantise an input, of each of its bytes, and of each element of weights.
 
-    ``constants``: ``energy`` [J/FLOP] that tensor arithmetic draws, ``quantise_s`` [s] of starting the kernels that
-    quantise an input, ``quantise_rate`` at which one unit does [B/s], or widens weights that alone are narrower
-    [1/s]. NoModel where the part lacks the arithmetic.
+    ``quantise_rate`` is that of a unit: bytes of an input [B/s], or elements of weights alone that it ``widens`` [1/s].
+    """
+    rate = kernel["quantise_rate"]
+    return kernel["quantise_s"], 0.0 if widens else 1.0 / (rate * units), 1.0 / rate if widens else 0.0
+
+
+def format_record(part: Part, format: str, kernel: Mapping[str, float]) -> np.ndarray:
+    """A format on a part as `gemm.FORMAT` names it, of a ``kernel`` with the constants that `facts` lists for a gemm.
+
+    NoModel where the part lacks the arithmetic.
     """
     shape, peak = facts()["formats"][format], peak_of(part, format)
     widens = 1.5 * shape["weight"] < shape["in"]  # weights are widened in a unit on their way to its arithmetic
-    of = reference(fitted()[part.generation]["parts"][0])
-    anchor = of.power, of.peak[shape["peak"]]
-    return np.array(
-        [
-            1.0 / peak,
-            draw_s(constants["energy"], part.power, peak, anchor),
-            shape["in"],
-            shape["weight"],
-            shape["out"],
-            constants["quantise_s"],
-            0.0 if widens else 1.0 / (constants["quantise_rate"] * part.units),
-            shape["splits"],
-            1.0 / constants["quantise_rate"] if widens else 0.0,
-            16.0,
-        ],
-        dtype=np.float64,
-    )
+    of = reference(part.constants["parts"][0])
+    limited_s = draw_s(kernel["energy"], part.power, peak, (of.power, of.peak[shape["peak"]]))
+    start_s, byte_s, widen_s = quantising(kernel, part.units, widens)
+    sizes = shape["in"], shape["weight"], shape["out"]
+    return np.array([1.0 / peak, limited_s, *sizes, start_s, byte_s, shape["splits"], widen_s, 16.0])
 
 
 def layers(weights: np.ndarray, l2: float, runtime: str, version: str, format: str) -> np.ndarray:
