@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 
 import streamlit as st
 from starlette.middleware import Middleware
+from starlette.responses import RedirectResponse
+from starlette.routing import Route
 
 from app.server.guard import Guard, Health, PageStyle
 from app.server.upkeep import upkeep
@@ -30,5 +32,6 @@ async def alive(_: st.App) -> AsyncIterator[None]:
 app = st.App(
     "main.py",
     lifespan=alive,
+    routes=[Route("/home", lambda asked: RedirectResponse(f"/?{asked.url.query}"))],  # Streamlit knows `/` alone
     middleware=[Middleware(Guard, health=Health(lambda: evaluate(link.home()))), Middleware(PageStyle, text=early())],
 )

@@ -231,12 +231,12 @@ def answer_links(report: Report) -> str:
 
 
 def answer_timeline(spans: Sequence[Span]) -> str:
-    """How busy each unit is over the shown piece."""
+    """Share of the shown piece that each unit's bars take."""
     end = max((s.start_s + s.duration_s for s in spans), default=0.0)
     if not end:
         return "nothing is timed"
-    busiest = sorted(busy_of(spans).items(), key=lambda item: -item[1])[:4]
-    return ", ".join(f"{unit} {fmt.percent(min(1.0, time / end))}" for unit, time in busiest) + " busy"
+    longest = sorted(busy_of(spans).items(), key=lambda item: -item[1])[:4]
+    return ", ".join(f"{unit} {fmt.percent(min(1.0, time / end))}" for unit, time in longest) + " of the time"
 
 
 def timelines(report: Report) -> list[tuple[str, str, Sequence[Span]]]:

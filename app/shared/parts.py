@@ -166,10 +166,10 @@ def trust(report: Report) -> None:
             st.caption(fmt.plain(f"Nearest evidence: {near.sentence}."), width="content")
             if near.distance:
                 args = (decode(near.token),)
-                st.button("Open it", on_click=link.open_scenario, args=args, type="tertiary", key="nearest")
+                st.button("Open its scenario", on_click=link.open_scenario, args=args, type="tertiary", key="nearest")
             else:
                 query = link.address() | {"claim": near.id}
-                st.page_link("views/published/page.py", label=":small[See it]", query_params=query)
+                st.page_link("views/published/page.py", label=":small[See it in Published]", query_params=query)
 
 
 def table(

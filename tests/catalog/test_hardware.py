@@ -37,6 +37,7 @@ def test_file(path):
     assert used == set(entry.sources), "every source is used, every used source is listed"
     text = path.read_text()
     assert not re.search(r"read_file|find_string|/work|TODO|\bseeds?/", text)
+    assert not re.search(r"\b(?!1 )\d+ cycle\b", text), "a value is shown as its file has it: 3 cycles"
     assert not re.search(r"(?m)^\s*<<:|[:\s][&*][a-z]+\s*$", text), "no anchors, aliases or merges"
     for q in quantities(entry):
         assert math.isfinite(q.si)

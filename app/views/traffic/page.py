@@ -136,7 +136,8 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     simulation_controls(job, lambda n: simulation(load, sla, qps, n), _REQUESTS, 200_000, qps)
     capacity_card(frame, nodes, notes, fmt.si(where.peak_qps, "QPS"), texts.NODES_CAPTION)
     if detail.shares.size:
-        parts.beside(lambda: busy(detail), lambda: window(load, qps))
+        busy(detail)
+        window(load, qps)
 
 
 def show() -> None:

@@ -34,6 +34,7 @@ def test_the_nearest_evidence_opens_as_a_scenario():
     scenario = PRESETS["node-dlrm"].scenario
     found = nearest(scenario)
     at = opened("explore", "node-dlrm")
+    assert at.button(key="nearest").label == "Open its scenario"  # which says what opens, read alone
     at.button(key="nearest").click().run()
     assert at.session_state["token"] == found.token
 

@@ -121,6 +121,13 @@ def test_a_name_that_is_not_ours_is_refused_on_every_way_in(served):
     assert served.joins(None)
 
 
+def test_the_first_page_answers_under_its_name(served):
+    for path, to in (("/home", "/?"), ("/home?system=h100-sxm&batch=8", "/?system=h100-sxm&batch=8")):
+        status, headers, _ = served.get(path)
+        assert (status, headers["location"]) == (307, to)
+    assert served.get("/home", Host="evil.example")[0] == 403
+
+
 def test_every_answer_says_what_a_page_may_do(served):
     for path in ("/", "/compare", "/_stcore/health"):
         headers = served.get(path)[1]

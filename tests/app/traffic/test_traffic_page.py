@@ -48,6 +48,16 @@ def test_it_opens_with_an_answer_and_the_slider_moves_it():
     assert again.error[0].value == at.error[0].value
 
 
+@pytest.mark.parametrize("scenario", [GRU, PRESETS["dfx-1.5b"].scenario], ids=["gru", "dfx"])
+def test_no_short_card_leaves_a_blank_beside_a_tall_one(scenario):
+    """A bar or two beside a timeline of 40 rows or a table of six left half of a card empty."""
+    at = opened("traffic", s=encode(scenario))
+    titles = [m.value for column in at.main.columns for m in column.markdown]
+    short = ("**Utilisation", "**What limits serving", "**Timeline of 40", "**Times of requests")
+    assert len([m for m in at.markdown if m.value.startswith(short)]) == 2
+    assert not [title for title in titles if title.startswith(short)]
+
+
 def test_settings_react_and_come_from_an_address():
     at = opened("traffic", s=encode(GRU))
     at.selectbox(key="w.come").set_value("gamma").run()

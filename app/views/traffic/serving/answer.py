@@ -89,4 +89,5 @@ def serving(report: Report, bar: DeltaGenerator) -> None:
     simulation_controls(job, lambda n: serving_simulation(load, n), _REQUESTS, 20_000, 0.0)
     peak = fmt.counted(round(where.peak_qps), "user") if load.loop else tables.level(load, where.peak_qps)
     capacity_card(frame, nodes, notes, peak, texts.PLAN_CAPTION)
-    parts.beside(lambda: latencies(point), lambda: binding(point))
+    latencies(point)
+    binding(point)
