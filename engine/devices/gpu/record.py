@@ -135,8 +135,8 @@ def _machine(job: Job) -> list[float]:
             "softmax": vector_peak(job) / _units(job) / 20.0,
             "block": model["block_start"] * late * _stand_in(job)["machine"]["feed"] / feed,
         }
-    own = {"start": _launch(job), "l2_share": model["cache_share"], "dram_share": model["memory_efficiency"]}
-    return machine_record(_units(job), _bandwidth(job), _cache(job), {**constants, **own})
+    parameters = {"start": _launch(job), "l2_share": model["cache_share"], "dram_share": model["memory_efficiency"]}
+    return machine_record(_units(job), _bandwidth(job), _cache(job), {**constants, **parameters})
 
 
 _PER_UNIT = ("rate", "quantise_rate", "flow")
@@ -227,9 +227,9 @@ def _product(job: Job, wide: bool) -> list[float]:
     name, inside, starts = _NAMED.get(format), activation_bits(job.device, format)[0] / 8, (0.0, 0.0, 0.0)
     fact, scales, alone = facts()["formats"].get(name, {}), _scales(job, format), format in WEIGHT_ONLY
     if scales or alone:
-        start_s, *rest = quantising(_constants(job, "gemm", str(name)), _units(job), alone)
+        start_s, *rates = quantising(_constants(job, "gemm", str(name)), _units(job), alone)
         apart = facts()["profiler_s"] if name in facts()["one_layer"] else 0.0
-        starts = larger(start_s - apart, 0.0), *rest
+        starts = larger(start_s - apart, 0.0), *rates
     start_s, byte_s, widen_s = starts
     sizes = inside, BITS[format] / 8, fact["out"] if scales else inside
     flop_s = 1.0 / peak(job.device, format), _draw_s(job, format)
@@ -254,10 +254,10 @@ def _token(job: Job, wide: bool) -> list[float]:
     format, kind, generation = _attention_format(job, wide), "attention_decode", gpu_of(job.device).generation
     name = _NAMED.get(format, "bfloat16")
     kernel, (_, runtime, _) = _constants(job, kind, name), _measurement(job, kind, name)
-    own = (_of(job) or {}).get(kind, {}).get(name, {}).get(f"{runtime}-own", kernel)
+    per_head = (_of(job) or {}).get(kind, {}).get(name, {}).get(f"{runtime}-own", kernel)
     way = {n: smaller(value, 1e9) for n, value in decode_way(str(generation), name, runtime).items()}
     way["whole"] = 0.0  # engines keep no more than a window
-    return token_record(1.0 / job.device.peak[format].si, 2.0, _alone(job, kernel), _alone(job, own), way)
+    return token_record(1.0 / job.device.peak[format].si, 2.0, _alone(job, kernel), _alone(job, per_head), way)
 
 
 def _prompt(job: Job, wide: bool) -> list[float]:

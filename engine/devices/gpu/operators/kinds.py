@@ -159,8 +159,8 @@ def _decode(kind: str, row: float, pair_flops: float) -> Model:
             parts = 1.0 if texts.get("version") in facts()["unsplit_mla"] else np.inf
             way = decode_way("", "", "") | {"resident": 1.0, "most_parts": parts}
         kernel = kernels[runtime]
-        own = kernels.get(f"{runtime}-own", kernel)
-        form = np.array(token_record(1.0 / peak, facts()["formats"][format]["in"], kernel, own, way))
+        per_head = kernels.get(f"{runtime}-own", kernel)
+        form = np.array(token_record(1.0 / peak, facts()["formats"][format]["in"], kernel, per_head, way))
         batch, heads = numbers["batch"], numbers["heads"]
         kv_heads = numbers.get("kv_heads", np.ones_like(heads))
         window = numbers.get("window", np.zeros_like(heads))
@@ -234,8 +234,8 @@ def _moe(part: Part, texts: Texts, numbers: Numbers, cold: bool) -> np.ndarray:
 def _mla_bmm(part: Part, texts: Texts, numbers: Numbers, cold: bool) -> np.ndarray:
     format, runtime = format_named(texts["dtype"]), runtime_of(texts)
     rig, constants = part.constants["machine"], _constants_of(part, "mla_bmm", format, runtime)
-    rest = {"sort": 0.0, "block": rig["block"], "step": rig["step"], "read": rig["dram_share"]}
-    form = _expert_form(part, format, {**constants, **rest})
+    tail = {"sort": 0.0, "block": rig["block"], "step": rig["step"], "read": rig["dram_share"]}
+    form = _expert_form(part, format, {**constants, **tail})
     n, k = _choice("op", texts["op"], facts()["mla_products"])
     tokens, heads = numbers["tokens"], numbers["heads"]
     return _answers(moe.batched_rows, len(tokens), tokens, heads, n, k, cold, _machine(part), form)

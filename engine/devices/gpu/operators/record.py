@@ -119,13 +119,13 @@ def machine_record(units: Any, bandwidth: Any, l2: Any, constants: Mapping[str, 
 
 
 def token_record(
-    flop_s: Any, element_bytes: float, kernel: Mapping[str, Any], own: Mapping[str, Any], way: Mapping[str, float]
+    flop_s: Any, element_bytes: float, kernel: Mapping[str, Any], per_head: Mapping[str, Any], way: Mapping[str, float]
 ) -> list[Any]:
     """Kernels of a token's attention as `attention.FORMAT` names them. [SI]
 
-    ``own``: constants of the kernel with a block for every query head, ``way``: how both read a cache.
+    ``per_head``: constants of the kernel with a block for every query head, ``way``: how both read a cache.
     """
-    constants = (of[name] for of in (kernel, own) for name in ("start", "block", "flow"))
+    constants = (of[name] for of in (kernel, per_head) for name in ("start", "block", "flow"))
     return [flop_s, element_bytes, *constants, *(way[name] for name in attention.FORMAT[8:])]
 
 
