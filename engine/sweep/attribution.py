@@ -11,10 +11,11 @@ from math import factorial, fsum
 
 from engine.cost.report import Report
 from engine.evaluate import evaluate
-from engine.resolve.choices import choices, default_scenario, why_not
+from engine.resolve.choices import why_not
 from engine.scenario import Scenario, ScenarioError
-from engine.scenario.fields import BY_FAMILY, GROUPS
+from engine.scenario.fields import GROUPS
 from engine.sweep.goals import figure_named
+from engine.sweep.pair import fit_to_pair
 
 _JOINT = "workload and hardware"  # one change where neither system runs the other's workload
 
@@ -41,39 +42,9 @@ def _between(base: Scenario, target: Scenario, groups: frozenset[str]) -> Report
         return evaluate(blend)
     except ValueError:
         pass
-    start = default_scenario(blend.system, blend.workload)
-    options = choices(start)
-    owners = (blend, target, base)
-
-    def pick(field: str, accepts) -> object:
-        return next((getattr(s, field) for s in owners if accepts(getattr(s, field))), getattr(start, field))
-
-    sizes = [len(knob.values) for knob in options.knobs]
-
-    def tile_fits(tile: tuple[int, ...]) -> bool:
-        return not tile or (
-            len(tile) == len(sizes) and all(k.takes(v) for v, k in zip(tile, options.knobs, strict=True))
-        )
-
-    changes = {
-        "precision": pick("precision", lambda v: v in options.formats),
-        "tile": pick("tile", tile_fits),
-        "streams": min(blend.streams, options.max_streams),
-        "switches": {s.name: blend.switches.get(s.name, s.default) for s in options.switches},
-        "params": blend.params if blend.params.keys() <= {p.name for p in options.params} else start.params,
-        "overrides": blend.overrides if source["system"].system == blend.system else {},
-    }
-    changes |= {of.path: pick(of.path, lambda v, of=of: options.takes(of, v)) for of in BY_FAMILY}
     donor = source["layers"]
-    alike = (donor.system, donor.workload, donor.precision) == (blend.system, blend.workload, changes["precision"])
-    changes["layers"] = blend.layers if alike else {}
-    for s in (*owners, start):
-        if s.scheme in options.schemes and s.devices in options.device_counts and s.split <= len(options.splits):
-            changes |= {"scheme": s.scheme, "devices": s.devices, "split": s.split}
-            there = choices(start.with_(scheme=s.scheme, split=s.split))
-            changes["second_split"] = s.second_split if s.second_split in there.second_cuts else None
-            break
-    return evaluate(blend.with_(**changes))
+    alike = (donor.system, donor.workload) == (blend.system, blend.workload)
+    return evaluate(fit_to_pair(blend if alike else blend.with_(layers={}), target, base))
 
 
 def _exact_shares(shares: Mapping[str, Fraction], difference: float) -> dict[str, float]:

@@ -18,13 +18,14 @@ from engine.cost.power_and_price import without_power
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import bind, named
 from engine.resolve.check import check_model
-from engine.resolve.choices import choices, default_scenario
+from engine.resolve.choices import default_scenario
 from engine.scenario import NotThereError, Scenario, ScenarioError, decode, encode, token_in
-from engine.scenario.fields import BY_FAMILY, FIELDS
+from engine.scenario.fields import FIELDS
 from engine.scenario.overrides import HARDWARE, apply, without_figure
 from engine.scenario.token import boundary, brief, token_of, unpack
 from engine.sweep.axis import Axis, axis_values
 from engine.sweep.goals import Limit, Objective, limits_of, objectives_of
+from engine.sweep.pair import fit_to_pair
 from entries.files import read_plain
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
@@ -79,11 +80,15 @@ class Space:
                 "a search looks for the front of a larger one (sweep --search 20000)"
             )
 
+    @property
+    def _many_systems(self) -> bool:
+        """Whether the system varies: another one has no what-if of the base."""
+        return any("system" in axis.paths for axis in self.axes)
+
     @cached_property
     def without_price(self) -> tuple[str, ...]:
         """What-ifs of hardware that every design has and none has a price for: money is a figure of no design."""
-        varies = any(path in ("system", "workload") for axis in self.axes for path in axis.paths)
-        always = [] if varies else list(self.base.overrides)
+        always = [] if self._many_systems else list(self.base.overrides)
         for axis in self.axes:
             always += [path for path in sorted(axis.paths) if axis.even or path.endswith(".price")]
         return without_figure(always, "price")
@@ -92,7 +97,7 @@ class Space:
     def without_power(self) -> list[str]:
         """What-ifs of hardware along an axis whose power no rule follows: more of it is free in this model."""
         paths = [path for axis in self.axes for path in sorted(axis.paths) if axis.even]
-        if any(path in ("system", "workload") for axis in self.axes for path in axis.paths):
+        if self._many_systems:
             return []
         return without_power(bind(self.base, self.catalog, self.zoo), [*self.base.overrides, *paths])
 
@@ -152,7 +157,8 @@ class Space:
     def applied(self, settings: Sequence[tuple[str, Any]]) -> Scenario:
         """The base with settings; where the system or the workload changes, what it does not offer is re-chosen.
 
-        Precision, scheme, devices, switches and parameters of the base stay where the new pair offers them.
+        Precision, scheme, devices, switches and parameters of the base stay where the new pair offers them, a what-if
+        and a tile where the system is the base's own.
         ScenarioError where a value is refused.
         """
         pair = {path: value for path, value in settings if path in ("system", "workload")}
@@ -160,7 +166,7 @@ class Space:
         if any(getattr(scenario, path) != value for path, value in pair.items()):
             system, workload = (str(pair.get(name, getattr(scenario, name))) for name in ("system", "workload"))
             if (system, workload) not in self._bases:
-                self._bases[system, workload] = _rebase(scenario, system, workload, self.catalog, self.zoo)
+                self._bases[system, workload] = _on_pair(scenario, system, workload, self.catalog, self.zoo)
             scenario = self._bases[system, workload]
         for path, value in settings:
             if path not in pair:
@@ -262,21 +268,16 @@ def _refused(space: Space, axis: Axis, value: Any, hardware: bool) -> str:
     return ""
 
 
-def _rebase(base: Scenario, system: str, workload: str, catalog: Catalog | None, zoo: Zoo | None) -> Scenario:
-    """The base on another pair: whatever the pair does not offer takes the pair's default."""
-    start = default_scenario(system, workload, catalog, zoo)
-    options = choices(start, catalog, zoo)
-    fields: dict[str, Any] = {"batch": base.batch, "costs": base.costs, "limits": base.limits}
-    fields |= {"streams": base.streams} if base.streams <= options.max_streams else {}
-    if base.workload == workload:
-        fields |= {"inputs": base.inputs, "outputs": base.outputs, "params": base.params}
-    if base.precision in options.formats:
-        fields["precision"] = base.precision
-    fields |= {of.path: v for of in BY_FAMILY if options.takes(of, v := getattr(base, of.path))}
-    if base.scheme in options.schemes and base.devices in options.device_counts and base.scheme != "split":
-        fields |= {"scheme": base.scheme, "devices": base.devices}
-    fields["switches"] = start.switches | {k: v for k, v in base.switches.items() if k in start.switches}
-    return start.with_(**fields)
+def _on_pair(base: Scenario, system: str, workload: str, catalog: Catalog | None, zoo: Zoo | None) -> Scenario:
+    """The base on another pair: a request and a cut stay with the network, a what-if and a tile with the system."""
+    wanted: dict[str, Any] = {"system": system, "workload": workload, "layers": {}}
+    if workload != base.workload:
+        usual = default_scenario(system, workload, catalog, zoo)
+        cut = ("scheme", "devices", "split", "second_split") if base.scheme == "split" else ()
+        wanted |= {name: getattr(usual, name) for name in ("inputs", "outputs", "params", *cut)}
+    if system != base.system:
+        wanted |= {"overrides": {}, "tile": ()}
+    return fit_to_pair(base.with_(**wanted), catalog=catalog, zoo=zoo)
 
 
 def _base(basis: Any, catalog: Catalog | None, zoo: Zoo | None) -> Scenario:

@@ -121,6 +121,19 @@ def test_values_are_set_together_and_only_where_they_are_named() -> None:
     assert [space.scenario(n).tile for n in (0, 2)] == [(), (64, 16)]
 
 
+def test_a_what_if_and_a_tile_hold_for_every_network_of_an_axis() -> None:
+    """Both are of the part, which is one: a row of another network is no row of the catalog's own hardware."""
+    bandwidth = {"devices.0.memory.hbm.bandwidth": 9.2e11}
+    base = {"system": "dfx-u280", "workload": "gpt2-1.5b", "tile": (64, 16), "set": bandwidth}
+    space = space_of({"scenario": base, "axes": {"workload": ["gpt2-1.5b", "gpt2-345m"]}, "constraints": []})
+    assert agree(space) == (2, 0)
+    assert [space.scenario(n).overrides for n in (0, 1)] == [bandwidth, bandwidth]
+    assert [space.scenario(n).tile for n in (0, 1)] == [(64, 16), (64, 16)]
+    assert space.without_price, "no list has that part, whatever it runs"
+    there = space_of({"scenario": base, "axes": {"system": ["dfx-u280", "h100-sxm"]}, "constraints": []})
+    assert (there.scenario(1).overrides, there.scenario(1).tile, there.without_price) == ({}, (), ())
+
+
 @pytest.mark.parametrize(
     ("axes", "goals", "words"),
     [
