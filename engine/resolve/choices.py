@@ -1,6 +1,6 @@
 """What a user may pick: for a scenario, the values every knob may take, and why others are missing."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
@@ -11,7 +11,7 @@ from engine.devices.common.setting import Knob, Switch
 from engine.resolve.check import own_values, second_cuts
 from engine.resolve.draft import guessing
 from engine.scenario import Scenario, ScenarioError, make
-from engine.scenario.fields import Field
+from engine.scenario.fields import BY_FAMILY, Field
 from engine.scenario.formats import BITS
 from hardware_specs.catalog import Catalog, default_catalog
 from hardware_specs.quantity import SpecError
@@ -208,3 +208,38 @@ def choices(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None 
         graph=graph,
         within=(scenario.system, catalog, zoo),
     )
+
+
+def fit_to_pair(
+    wanted: Scenario, *others: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = None
+) -> Scenario:
+    """A scenario with what its system and its network do not offer taken from others, the first that has what they do.
+
+    Where none has, it takes the pair's default; streams are at most those of the device. ScenarioError or Unsupported
+    where the pair runs in no way.
+    """
+    start = default_scenario(wanted.system, wanted.workload, catalog, zoo)
+    options = choices(start, catalog, zoo)
+    owners = (wanted, *others, start)
+
+    def pick(field: str, accepts: Callable[[Any], bool]) -> Any:
+        return next((v for s in owners if accepts(v := getattr(s, field))), getattr(start, field))
+
+    def tile_fits(tile: tuple[int, ...]) -> bool:
+        return len(tile) in (0, len(options.knobs)) and all(k.takes(v) for v, k in zip(tile, options.knobs))
+
+    precision = pick("precision", lambda v: v in options.formats)
+    changes = {
+        "precision": precision,
+        "tile": pick("tile", tile_fits),
+        "streams": min(wanted.streams, options.max_streams),
+        "switches": {s.name: wanted.switches.get(s.name, s.default) for s in options.switches},
+        "params": wanted.params if wanted.params.keys() <= {p.name for p in options.params} else start.params,
+        "layers": wanted.layers if precision == wanted.precision else {},
+    }
+    changes |= {of.path: pick(of.path, lambda v, of=of: options.takes(of, v)) for of in BY_FAMILY}
+    schemes, counts, cuts = options.schemes, options.device_counts, len(options.splits)
+    s = next((s for s in owners if s.scheme in schemes and s.devices in counts and s.split <= cuts), start)
+    partition = {"scheme": s.scheme, "devices": s.devices, "split": s.split}
+    second_cuts = choices(start.with_(**partition), catalog, zoo).second_cuts
+    return wanted.with_(**changes, **partition, second_split=s.second_split if s.second_split in second_cuts else None)

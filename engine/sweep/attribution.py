@@ -11,11 +11,10 @@ from math import factorial, fsum
 
 from engine.cost.report import Report
 from engine.evaluate import evaluate
-from engine.resolve.choices import why_not
+from engine.resolve.choices import fit_to_pair, why_not
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.fields import GROUPS
 from engine.sweep.goals import figure_named
-from engine.sweep.pair import fit_to_pair
 
 _JOINT = "workload and hardware"  # one change where neither system runs the other's workload
 

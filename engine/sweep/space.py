@@ -18,14 +18,13 @@ from engine.cost.power_and_price import without_power
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import bind, named
 from engine.resolve.check import check_model
-from engine.resolve.choices import default_scenario
+from engine.resolve.choices import default_scenario, fit_to_pair
 from engine.scenario import NotThereError, Scenario, ScenarioError, decode, encode, token_in
 from engine.scenario.fields import FIELDS
 from engine.scenario.overrides import HARDWARE, apply, without_figure
 from engine.scenario.token import boundary, brief, token_of, unpack
 from engine.sweep.axis import Axis, axis_values
 from engine.sweep.goals import Limit, Objective, limits_of, objectives_of
-from engine.sweep.pair import fit_to_pair
 from entries.files import read_plain
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
