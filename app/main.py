@@ -106,7 +106,7 @@ def _show() -> None:
                 st.page_link(f"views/{next(iter(tabs))}/page.py", label=room, query_params=link.address())
     if rows := link.reset_fields():
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.caption(f":material/swap_horiz: Reset for this network: {fmt.plain(rows)}.", width="content")
+            st.caption(f":material/swap_horiz: Reset with this change: {fmt.plain(rows)}.", width="content")
             st.button("Undo", on_click=link.undo, key="undo.moved", type="tertiary")
     if page.title != _DOOR:
         _tabs(page)

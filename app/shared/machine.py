@@ -105,7 +105,7 @@ def _parts(machine: MachineReport) -> None:
 
 def _arithmetic(machine: MachineReport) -> None:
     worst = max(machine.errors, key=lambda row: row.relative)
-    with parts.card("Arithmetic", f"a small drawn network, run: {fmt.percent(worst.relative)} off at most"):
+    with parts.card("Arithmetic", f"a small random network in its formats: {fmt.percent(worst.relative)} off at most"):
         for row in machine.errors:
             st.markdown(f"**{fmt.percent(row.relative)}** {fmt.plain(row.name)} :gray[· {fmt.plain(row.note)}]")
 

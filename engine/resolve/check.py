@@ -60,7 +60,7 @@ def _check_format(scenario: Scenario, fam: DeviceFamily, device: Device, graph: 
         raise Unsupported(reason)
     formats = fam.formats(device)
     if scenario.precision not in formats:
-        why = "no unit of it multiplies another format, or widens weights stored in one to one that it multiplies"
+        why = "it multiplies no other format and widens no weights stored in another"
         raise ScenarioError(f"precision is {scenario.precision!r}: {device.name} runs {', '.join(formats)}; {why}")
 
 

@@ -76,8 +76,8 @@ def controls(now: Comparison, columns: list[ComparedScenario]) -> None:
             width="stretch",
             help=texts.ALREADY_COMPARED if here else None,
         )
-        names = {column.at: f"{column.letter} · {column.name}" for column in columns}
-        pick("Baseline", names, "c.baseline", now.baseline, comparison.rebase, help=glossary.HELP["baseline"])
+        letters = {column.at: column.letter for column in columns}
+        pick("Baseline", letters, "c.baseline", now.baseline, comparison.rebase, help=glossary.HELP["baseline"])
         st.markdown(f":small[Scenarios · {len(columns)} of {CAPACITY}]")
         for column in columns:
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):

@@ -19,7 +19,7 @@ from engine.scenario import Scenario, encode
 from engine.scenario.fields import field
 
 _IN_ONE_ROW = 4  # cards of numbers
-_NAME_MOST = 320  # width of the operators' names [px]
+_NAME_MOST, _BAR = 320, 90  # widths of the operators' names and shares [px]
 _LABEL_ROOM = 20  # characters of a label beside its help icon on half of a phone
 
 
@@ -111,7 +111,9 @@ def operators(report: Report) -> None:
         columns: dict[str, Any] = {"Count": number(format="localized", help="Executions per request")}
         wide = "medium" if parts.mobile() else min(_NAME_MOST, parts.wide_enough(frame["Operator"]))
         columns["Operator"] = st.column_config.TextColumn(pinned=True, width=wide)
-        columns["Share of time"] = st.column_config.ProgressColumn(format="%.1f%%", min_value=0, max_value=100)
+        columns["Share of time"] = st.column_config.ProgressColumn(
+            format="%.1f%%", min_value=0, max_value=100, width=_BAR
+        )
         columns["Limited by"] = st.column_config.TextColumn(help=glossary.HELP["bound"])
         columns["Peak used (%)"] = number(format=fmt.cells(frame["Peak used (%)"]), help=glossary.HELP["peak_used"])
         event = parts.table(frame, columns, select="rerun", key="v.operators")

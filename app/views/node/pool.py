@@ -17,8 +17,8 @@ def _figures(service: Microservice) -> None:
     wait = texts.NO_END if service.p95_s is None else f"p95 {fmt.seconds(service.p95_s)}"
     instances, limit = fmt.counted(service.instances, "instance"), f"{service.most_clients:,} at most"
     rows = [
-        ("Pool, requests/s", fmt.si(service.pool_qps), instances),
-        ("One client, requests/s", fmt.si(service.client_qps), busy),
+        ("Pool, requests/s", fmt.si(service.pool_qps), f"{instances}, {busy}"),
+        ("One client, requests/s", fmt.si(service.client_qps), fmt.counted(service.clients, "client")),
         ("Clients per instance", fmt.digits3(service.clients_per_instance), limit, texts.CLIENTS_HELP),
         ("Request to answer", fmt.seconds(service.latency_s), wait, texts.WAIT_HELP),
     ]

@@ -73,6 +73,8 @@ TABLES = """() => [...document.querySelectorAll('[data-testid=stMain] [data-test
         && box(cell).width < 0.8 * cell.clientWidth - 25);
     return [...ragged, ...narrow.map(cell => `wraps beside empty room: ${said(cell)}`)];
 })"""
+BROAD = """() => [...document.querySelectorAll('.dvn-scroller')].filter(e => e.scrollWidth > e.clientWidth + 1)
+    .map(e => `${e.scrollWidth} px in ${e.clientWidth}`)"""  # tables of rows that scroll sideways
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 
@@ -119,6 +121,16 @@ def test_no_page_has_a_serious_finding_moves_while_it_loads_or_is_cut_at_a_zoom_
     for page in moving:  # a starved host may draw in another order once; what moves by itself does so every time
         moving[page] = min(me.open(address(page)).page.evaluate(SHIFT) for _ in range(2))
     assert {page: shift for page, shift in moving.items() if shift >= 0.1} == {}
+
+
+def test_at_a_desk_operators_need_no_scrolling_sideways(visit):
+    """Their last column was cut where names of operators or of limits are long."""
+    me, report = visit(), {}
+    for id in ("dfx-1.5b", "edge-camera", "alexnet-split", "v100-1.5b"):
+        me.turned_to(f"/explore?s={encode(PRESETS[id].scenario)}")
+        me.page.locator(".dvn-scroller").first.wait_for()
+        report[id] = found(me, BROAD)
+    assert {id: rows for id, rows in report.items() if rows} == {}
 
 
 def test_a_phone_reads_every_page_without_a_serious_finding_and_without_scrolling_sideways(visit, axe):

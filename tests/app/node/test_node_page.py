@@ -102,6 +102,10 @@ def test_a_system_on_the_network_shows_its_pool_and_the_clients_it_takes():
     at = opened("node", PRESETS["brainwave-gru"].scenario)
     figures = {m.label: m.value for m in at.metric}
     assert set(figures) == {"Pool, requests/s", "One client, requests/s", "Clients per instance", "Request to answer"}
+    beside = {m.label: m.delta for m in at.metric}
+    assert beside["Pool, requests/s"].startswith("8 instances, ")  # of the pool, whatever one client does
+    assert beside["Pool, requests/s"].endswith("% busy")
+    assert beside["One client, requests/s"] == "4 clients"
     before = float(figures["Clients per instance"])
     at.number_input(key=key_of(at, "w.pool.ms")).set_value(100.0).run()
     after = float({m.label: m.value for m in alive(at).metric}["Clients per instance"])

@@ -25,7 +25,7 @@ def moved(scenario: Scenario, system: str) -> AppTest:
 
 
 def lines(at: AppTest) -> list[str]:
-    return [c.value.replace("\\", "") for c in at.caption if "Reset for this network" in c.value]
+    return [c.value.replace("\\", "") for c in at.caption if "Reset with this change" in c.value]
 
 
 def test_a_partition_somebody_chose_and_costs_stay():

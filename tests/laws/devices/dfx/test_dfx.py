@@ -179,7 +179,9 @@ def test_eight_bits_halve_what_a_card_holds_and_need_a_core_that_has_them(tmp_pa
     catalog = Catalog(guests=(tmp_path,))
     lone = default_scenario("plain-core", "gpt2-345m", catalog)
     assert evaluate(lone, catalog).fits
-    with pytest.raises(ScenarioError, match=r"^precision is 'int8': DFX core on Alveo U280 runs fp16; no unit"):
+    with pytest.raises(
+        ScenarioError, match=r"^precision is 'int8': DFX core on Alveo U280 runs fp16; it multiplies no other"
+    ):
         evaluate(lone.with_(precision="int8"), catalog)
 
 
