@@ -10,6 +10,7 @@ import numpy as np
 
 from engine.cost import layout
 from engine.cost.layout import M, N
+from engine.devices.common.contract import HOST, LINKS
 from engine.devices.common.counts import Group
 from engine.kernels.jit import called_by_both, inline, kernel
 
@@ -85,7 +86,7 @@ def _on_host(rows, where, glob, host, hops, interval, host_s, n):
     Requests finish no faster than all cores do what is left to them; stages on the host have a pace of their own.
     Several cores parse a request (row `fixed`), one core does anything else that a stage leaves to the host.
     """
-    resource_s, fixed = rows[where.resource_s + layout.HOST_ROW :], rows[where.fixed + layout.HOST_ROW :]
+    resource_s, fixed = rows[where.resource_s + HOST :], rows[where.fixed + HOST :]
     for p in range(n):
         cores, streams = glob[layout.HOST_CORES, p], glob[layout.STREAMS, p]
         for s in range(host.shape[0]):
@@ -177,7 +178,7 @@ def _busier(pace, wire_s, streams, copies, n):
 def _parsing(rows, pace, where, streams, copies, n):
     """What hosts parse for devices takes no time of the pace, unless their cores are slower than the devices."""
     for s in range(copies.shape[0]):
-        parse_s = rows[where.fixed + N * s + layout.HOST_ROW]
+        parse_s = rows[where.fixed + N * s + HOST]
         if not where.pipelined:
             for p in range(n):
                 pace[p] -= parse_s[p]
@@ -255,7 +256,7 @@ def _times(rows, n, where, decode, of_runs, of_stages, of_hops):
     for h in range(hops):
         hop, wires = rows[where.hops + layout.HOPS * h :], float(alike[h])
         _hop(hop, busy, hop_s[h], wire_s[wire_of[h]], wires, wires if shares[h] != 0 else 1.0, n)
-        _add(parts[layout.LINKS_ROW], hop_s[h], n)
+        _add(parts[LINKS], hop_s[h], n)
     for r in range(N):
         _add(latency, parts[r], n)
     if where.pipelined:
@@ -263,7 +264,7 @@ def _times(rows, n, where, decode, of_runs, of_stages, of_hops):
         for late in range(2):
             for s in range(stages):
                 if (beside[s] != 0) == (late == 1):
-                    turns, parse_s = late == 0 and of_stages[4, s] != 0, rows[where.fixed + N * s + layout.HOST_ROW]
+                    turns, parse_s = late == 0 and of_stages[4, s] != 0, rows[where.fixed + N * s + HOST]
                     _slower(interval, pass_s, stage_s[s], parse_s, float(copies[s]), turns, n)
         for h in range(hops):
             _busier(interval, wire_s[h], glob[layout.STREAMS], 1.0, n)

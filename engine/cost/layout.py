@@ -7,13 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from engine.devices.common.contract import RESOURCES
+from engine.devices.common.contract import COMPUTE, ONCHIP, RESOURCES
 
 N = len(RESOURCES)
 M = N + 1  # rows of a run: seconds by resource, then joules of one device beside what it draws anyway
-CLOCKED = tuple(RESOURCES.index(name) for name in ("compute", "onchip"))  # what stretches with a governed clock
-HOST_ROW = RESOURCES.index("host")
-LINKS_ROW = RESOURCES.index("links")
+CLOCKED = COMPUTE, ONCHIP  # what stretches with a governed clock
 HOP = ("messages", "bytes", "pieces", "start_s", "rate", "hidden", "setup_s", "host_s")
 HOPS = len(HOP)
 MESSAGES, BYTES, PIECES, START, SPEED, HIDDEN, SETUP, COMMANDS = range(HOPS)

@@ -10,7 +10,7 @@ import numpy as np
 from engine.cost.assemble import Schedule
 from engine.cost.figures import YEAR_S
 from engine.cost.layout import IDLE
-from engine.devices.common.contract import RESOURCES, Fit, Span
+from engine.devices.common.contract import LINKS, RESOURCES, Fit, Span
 from engine.plan.schemes import Stage
 from hardware_specs.schema import Link
 
@@ -229,7 +229,7 @@ def crossings(times: Schedule) -> Iterator[tuple[Link, str, str, float, int, flo
         if wire is not None:
             cost, away = run.cost, run.cost.beyond_bytes * run.passes
             between = sum(t for _, r, t in cost.overheads if r == "links") * run.passes
-            inside = float(cost.seconds[:, RESOURCES.index("links")].sum()) * run.passes
+            inside = float(cost.seconds[:, LINKS].sum()) * run.passes
             yield wire.link, wire.role, "in", cost.link_bytes * run.passes - away, 1, between
             yield wire.link, wire.role, "in", 0.0, 1, inside
             if away and wire.beyond:

@@ -19,6 +19,7 @@ import numpy as np
 
 from engine.devices.card import demand as D
 from engine.devices.card.supply import S
+from engine.devices.common.contract import COMPUTE, HOST, OFFCHIP, ONCHIP, OVERHEAD
 from engine.kernels.ir.doubles import FULL, LANES, above, at_least, chosen, larger, load, loads, smaller, spread, store
 from engine.kernels.jit import kernel
 
@@ -267,8 +268,8 @@ def _share(low, high, events, mask, demand, marks, work, makespan, cores, share,
 def _add_up(low, high, demand, rates, piece, far, start, wall, sums):
     """Adds the seconds of ops low..high by resource, first to last, to ``sums`` (6, LANES), flat."""
     zero = spread(0.0)
-    compute, offchip, onchip = load(sums, 0), load(sums, LANES), load(sums, 2 * LANES)
-    host, overhead = load(sums, 4 * LANES), load(sums, 5 * LANES)
+    compute, offchip, onchip = load(sums, COMPUTE * LANES), load(sums, OFFCHIP * LANES), load(sums, ONCHIP * LANES)
+    host, overhead = load(sums, HOST * LANES), load(sums, OVERHEAD * LANES)
     for j in range(low, high):
         runs = _of(demand, j, D.RUNS)
         if _first(demand, j, D.HOST_OPS) > 0.0:
@@ -294,11 +295,11 @@ def _add_up(low, high, demand, rates, piece, far, start, wall, sums):
             working = whole * busy / length
             onchip = onchip + chosen(lanes & port_bound, working, zero)
             compute = compute + chosen(lanes & ~port_bound, working, zero)
-    store(sums, 0, compute)
-    store(sums, LANES, offchip)
-    store(sums, 2 * LANES, onchip)
-    store(sums, 4 * LANES, host)
-    store(sums, 5 * LANES, overhead)
+    store(sums, COMPUTE * LANES, compute)
+    store(sums, OFFCHIP * LANES, offchip)
+    store(sums, ONCHIP * LANES, onchip)
+    store(sums, HOST * LANES, host)
+    store(sums, OVERHEAD * LANES, overhead)
 
 
 @kernel

@@ -25,6 +25,7 @@ from model_zoo.ops import Graph, Op
 
 RESOURCES: tuple[str, ...] = ("compute", "offchip", "onchip", "links", "host", "overhead")
 """Columns of every time breakdown: the resource that an op's time is spent on, after overlap."""
+COMPUTE, OFFCHIP, ONCHIP, LINKS, HOST, OVERHEAD = range(len(RESOURCES))
 
 WIDTH = 256
 """Design points that are priced together: a row of them is 2 KiB, so the rows of a plan stay in the nearest cache."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import smaller
-from engine.devices.common.contract import Compiled, DeviceFamily, Fit, PhaseCost
+from engine.devices.common.contract import COMPUTE, OVERHEAD, Compiled, DeviceFamily, Fit, PhaseCost
 from engine.devices.common.counts import records
 from engine.devices.common.fabric import what_if_ratio
 from engine.devices.common.footprint import footprint
@@ -161,7 +161,7 @@ def top_down(job: Job, out: np.ndarray) -> dict[str, np.ndarray]:
         return {}
     total = out[:, :6].sum(axis=1)
     time = np.where(total > 0.0, total, 1.0)
-    compute, runtime = out[:, C.COMPUTE], out[:, C.OVERHEAD]
+    compute, runtime = out[:, COMPUTE], out[:, OVERHEAD]
     retiring = job.model["issue_share"] * np.minimum(1.0 - runtime / time, out[:, C.BUSY] / time)
     waiting = 1.0 - retiring - runtime / time
     core = np.maximum(0.0, compute / time - retiring)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.devices.common.contract import OVERHEAD
 from engine.devices.common.counts import SIZES, own_counts
 from engine.devices.cpu.flags import GROUPED, F
 from engine.devices.cpu.operator import (
@@ -20,7 +21,7 @@ from engine.devices.cpu.operator import (
 )
 from engine.devices.cpu.share import TILE_PIXELS, R, cycle_share, on_threads, tiled_gain
 from engine.devices.cpu.share import field_of as _of
-from engine.devices.cpu.streams import OVERHEAD, ROOF, WIDTH, row_sum, side_by_side, wait_for_others
+from engine.devices.cpu.streams import ROOF, WIDTH, row_sum, side_by_side, wait_for_others
 from engine.kernels.ir.doubles import (
     FULL,
     LANES,

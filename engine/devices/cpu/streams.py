@@ -2,14 +2,15 @@
 
 import numpy as np
 
+from engine.devices.common.contract import OFFCHIP, OVERHEAD
 from engine.devices.cpu.flags import F
 from engine.devices.cpu.share import R
 from engine.devices.cpu.share import field_of as _of
 from engine.kernels.ir.doubles import LANES, above, chosen, larger, load, spread, store
 from engine.kernels.jit import kernel
 
-# columns of the result
-COMPUTE, OFFCHIP, ONCHIP, LINKS, HOST, OVERHEAD, WORK, ROOF, MOVED, NEAR, BUSY = range(11)
+# columns of the result, behind those of its time by resource
+WORK, ROOF, MOVED, NEAR, BUSY = range(OVERHEAD + 1, 11)
 WIDTH = 11
 SOURCES = len(F)  # column of the flags with which the operators that each reads from begin
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import as_doubles, larger, smaller
-from engine.devices.common.contract import RESOURCES, DeviceFamily, Fit, PhaseCost, Span, Unsupported
+from engine.devices.common.contract import LINKS, OVERHEAD, RESOURCES, DeviceFamily, Fit, PhaseCost, Span, Unsupported
 from engine.devices.common.fabric import POWER, idle_power, scaled_power, shortage, what_if_ratio
 from engine.devices.common.job import Job
 from engine.devices.common.model_file import model_file
@@ -48,7 +48,6 @@ from model_zoo.ops import Graph, Op
 
 BLOCK = 36 * 1024 / 8  # bytes of a block of BRAM
 TILE_SIDES = (8, 16, 32, 64, 128)
-_LINKS, _OVERHEAD = (RESOURCES.index(name) for name in ("links", "overhead"))
 
 _OP_OF, _CARRIES = load_yaml(Path(__file__).with_name("roles.yaml").read_bytes()).values()
 _GATED = frozenset(("rotary", "gate-up", "silu", "gate", "down"))
@@ -218,12 +217,12 @@ class _Pass:
             op = _OP_OF.get(name)
             if op is not None and op in rows:
                 seconds[rows[op]] += roles[r]
-            elif roles[r, _LINKS]:
+            elif roles[r, LINKS]:
                 sender = next((before for before in _CARRIES.get(name, ()) if before in rows), job.ops[-1].name)
                 label = f"ring {name.partition('-')[0]} after {sender}"
-                overheads.append((label, "links", roles[r, _LINKS]))
-                unknown = smaller(send if r == isa.HANDOVER else sync, roles[r, _OVERHEAD])  # some hides behind loads
-                overheads.append((label, "overhead", roles[r, _OVERHEAD] - unknown))
+                overheads.append((label, "links", roles[r, LINKS]))
+                unknown = smaller(send if r == isa.HANDOVER else sync, roles[r, OVERHEAD])  # some hides behind loads
+                overheads.append((label, "overhead", roles[r, OVERHEAD] - unknown))
                 overheads.append((f"{label}, unexplained", "overhead", unknown))
         return as_doubles(seconds), tuple(overheads)
 

@@ -8,12 +8,11 @@ same kind is out, and ends no sooner than one latency after it.
 
 import numpy as np
 
-from engine.devices.common.contract import RESOURCES
+from engine.devices.common.contract import COMPUTE, LINKS, OFFCHIP, OVERHEAD
 from engine.devices.dfx import program as isa
 from engine.kernels.jit import kernel
 
 N_UNITS, _REGISTERS = len(isa.UNITS), len(isa.REGISTERS)
-_COMPUTE, _OFFCHIP, _LINKS, _OVERHEAD = (RESOURCES.index(r) for r in ("compute", "offchip", "links", "overhead"))
 
 
 @kernel
@@ -100,10 +99,10 @@ def book(code, chaining, fill, start, valid, push, roles):
         link = min(ahead, code[i, isa.LATENCY]) if unit == isa.ROUTER else 0.0
         vector = ahead if unit == isa.VPU else 0.0
         store = ahead if unit in (isa.WRITE, isa.DDR) else 0.0
-        roles[role, _COMPUTE] += vector + computing
-        roles[role, _OFFCHIP] += stream - computing + store
-        roles[role, _LINKS] += link
-        roles[role, _OVERHEAD] += ahead - stream - vector - link - store
+        roles[role, COMPUTE] += vector + computing
+        roles[role, OFFCHIP] += stream - computing + store
+        roles[role, LINKS] += link
+        roles[role, OVERHEAD] += ahead - stream - vector - link - store
     return cycles
 
 

@@ -8,6 +8,7 @@ Estimates, for one device of a homogeneous group.
 
 import numpy as np
 
+from engine.devices.common.contract import COMPUTE, HOST, LINKS, OFFCHIP, ONCHIP, OVERHEAD
 from engine.devices.common.counts import SIZES, own_counts
 from engine.devices.gpu import flags as R
 from engine.devices.gpu.layout import FIELDS, L
@@ -38,8 +39,8 @@ _MACHINE, _EXPERT, _TOKEN, _PROMPT = map(len, (slots.MACHINE, moe.FORMAT, attent
 # those it writes, extents, bytes of an activation
 RUNS, FLOPS, READS, WRITES, WEIGHTS, STATE, KEPT, G, M, N, K, STEPS, ROWS, ACT = range(14)
 
-# columns of the result; of `LANES` designs side by side, rows
-COMPUTE, OFFCHIP, ONCHIP, LINKS, HOST, OVERHEAD, DRAWN, WORK, RATE, MOVED, NEAR = range(11)
+# columns of the result, behind those of its time by resource; of `LANES` designs side by side, rows
+DRAWN, WORK, RATE, MOVED, NEAR = range(OVERHEAD + 1, 11)
 WIDTH = 11
 LOW, WIDE, LANES_RATE = map(float, range(3))  # values of RATE: which peak the work is held against
 _THIN = 8.0  # filters of a group below which a grouped convolution is no product

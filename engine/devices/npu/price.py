@@ -18,7 +18,7 @@ from engine.devices.common.column import (
     one_by_one,
     smaller,
 )
-from engine.devices.common.contract import Span
+from engine.devices.common.contract import COMPUTE, HOST, LINKS, OFFCHIP, ONCHIP, OVERHEAD, Span
 from engine.devices.common.job import Job
 from engine.devices.npu.chains import CELLS, TABLES, Passes, cut, floor_cycles, pass_cycles
 from engine.devices.npu.instance import Engine
@@ -27,7 +27,6 @@ from engine.devices.npu.timing import sequence_cycles
 from hardware_specs.schema import Device
 from model_zoo.ops import Op, recurrence
 
-_COMPUTE, _OFFCHIP, _ONCHIP, _LINKS, _HOST, _OVERHEAD = range(6)
 _CELLS = {(1, 1): "rnn", (3, 1): "gru", (3, 2): "gru-reset-first", (4, 1): "lstm"}
 """Program of a recurrent cell, by its gates and by how many products they take."""
 
@@ -103,18 +102,18 @@ def pass_cost(job: Job, engine: Engine | None = None, memory: float = 1.0) -> Pa
     stream = memory * offchip / bandwidth if bandwidth else numbers((len(job.ops),))
     multiply, on_chip = cycles.multiply * runs / engine.clock, cycles.on_chip * runs / engine.clock
     floor = work(job) / engine.peak * cycles.any_exposed
-    sheet.seconds[:, _COMPUTE] = multiply + each_larger(cycles.vector * runs / engine.clock, floor)
-    sheet.seconds[:, _ONCHIP] = on_chip - multiply
-    sheet.seconds[cycles.products, _OFFCHIP] = each_larger((stream - on_chip)[cycles.products], 0.0)
+    sheet.seconds[:, COMPUTE] = multiply + each_larger(cycles.vector * runs / engine.clock, floor)
+    sheet.seconds[:, ONCHIP] = on_chip - multiply
+    sheet.seconds[cycles.products, OFFCHIP] = each_larger((stream - on_chip)[cycles.products], 0.0)
     transfer_s = cycles.host_elements * runs * 2.0 / job.model["host_rate"]
-    sheet.seconds[:, _HOST] = cycles.visits * runs * job.model["host_visit"] + transfer_s
-    sheet.seconds[:, _OVERHEAD] = cycles.start * runs / engine.clock
+    sheet.seconds[:, HOST] = cycles.visits * runs * job.model["host_visit"] + transfer_s
+    sheet.seconds[:, OVERHEAD] = cycles.start * runs / engine.clock
     for at, count, cell in cycles.chains:
         if cell:
             _price_cell(job, engine, sheet, stream, at, count)
         elif job.ops[at].contraction and job.ops[at].shard != "none":
             wire_s, bytes_out = _exchange(job, job.ways, job.ops[at].writes.at(1, job.length, job.context))
-            sheet.seconds[at, _LINKS] = wire_s * runs[at]
+            sheet.seconds[at, LINKS] = wire_s * runs[at]
             sheet.bytes_out += bytes_out * runs[at]
     return sheet
 
@@ -182,18 +181,18 @@ def _price_cell(job: Job, engine: Engine, sheet: PassCost, stream: np.ndarray, a
         floor = floor_cycles(kind, engine.pipe)
     step = largest((busy, mfu, floor + wire_s * engine.clock))
     second = executions / engine.clock
-    sheet.seconds[at : at + count, _COMPUTE] += multiply * second
-    sheet.seconds[at : at + count, _ONCHIP] += (on_chip - multiply) * second
-    sheet.seconds[at : at + count, _OFFCHIP] += waits * second
+    sheet.seconds[at : at + count, COMPUTE] += multiply * second
+    sheet.seconds[at : at + count, ONCHIP] += (on_chip - multiply) * second
+    sheet.seconds[at : at + count, OFFCHIP] += waits * second
     waiting = [i for i, op in enumerate(ops) if op.sequential]
     slack = step - busy
     link = smaller(slack, wire_s * engine.clock)
     depth = np.array([engine.pipe.product if ops[i].contraction else engine.pipe.mfu / 3 for i in waiting], object)
     working = 1.0 - exceeds(step, mfu)  # the multifunction units are what a step waits for
     idle = (slack - link) * second * depth / depth.sum()
-    sheet.seconds[[at + i for i in waiting], _COMPUTE] += idle * working
-    sheet.seconds[[at + i for i in waiting], _OVERHEAD] += idle * (1.0 - working)
-    sheet.seconds[[at + i for i in waiting], _LINKS] += link * second * depth / depth.sum()
+    sheet.seconds[[at + i for i in waiting], COMPUTE] += idle * working
+    sheet.seconds[[at + i for i in waiting], OVERHEAD] += idle * (1.0 - working)
+    sheet.seconds[[at + i for i in waiting], LINKS] += link * second * depth / depth.sum()
     sheet.bytes_out += bytes_out * executions
     # the first input has nothing to hide behind, and a sequence has to be started
     entry = engine.crossing(ops[0].k.coef, hidden) if engine.in_order else pass_cycles(engine.pipe)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.devices.common.column import as_doubles, exceeds, larger, largest, numbers, smaller
-from engine.devices.common.contract import Unsupported
+from engine.devices.common.contract import COMPUTE, OFFCHIP, ONCHIP, OVERHEAD, RESOURCES, Unsupported
 from engine.devices.common.job import Job
 from engine.devices.smartnic.memory import (
     WeightPlacement,
@@ -193,11 +193,11 @@ def _waits(job: Job, home: WeightPlacement, layers: list[LayerTime]) -> tuple[fl
 
 def seconds_of(job: Job, home: WeightPlacement, layers: list[LayerTime]) -> np.ndarray:
     """Seconds of a pass by operator and resource. [s]"""
-    seconds, waits = numbers((len(layers), 6)), _waits(job, home, layers)
+    seconds, waits = numbers((len(layers), len(RESOURCES))), _waits(job, home, layers)
     whole = sum(layer.rows * layer.work for layer in layers)
     for row, layer in zip(seconds, layers, strict=True):
         part = layer.rows * layer.work / whole
-        row[0], row[5] = layer.rows * layer.work + part * waits[0], layer.rows * layer.wire
-        row[1] = layer.rows * (home.dram * layer.stall + layer.late) + part * waits[2]
-        row[2] = layer.rows * (1.0 - home.dram) * layer.stall + part * waits[1]
+        row[COMPUTE], row[OVERHEAD] = layer.rows * layer.work + part * waits[0], layer.rows * layer.wire
+        row[OFFCHIP] = layer.rows * (home.dram * layer.stall + layer.late) + part * waits[2]
+        row[ONCHIP] = layer.rows * (1.0 - home.dram) * layer.stall + part * waits[1]
     return as_doubles(seconds)

@@ -5,13 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from engine.devices.common.contract import COMPUTE, OFFCHIP, OVERHEAD
 from engine.devices.common.counts import records
 from engine.devices.common.job import Job
 from engine.devices.cpu import family
 from engine.devices.cpu.fields import RUNTIME
 from engine.devices.cpu.flags import WIDE_INPUT, F
 from engine.devices.cpu.share import R
-from engine.devices.cpu.streams import BUSY, COMPUTE, MOVED, OFFCHIP, OVERHEAD
+from engine.devices.cpu.streams import BUSY, MOVED
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from hardware_specs.catalog import default_catalog
