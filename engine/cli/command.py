@@ -47,9 +47,10 @@ def _number(kind: type, limits: Mapping[str, float], text: str) -> float:
     """A number of the text within ``from`` or ``above`` and ``to``; without limits, as whoever reads it takes it."""
     try:
         value = kind(text)
+        float(value)  # a whole number of hundreds of digits is beyond every reader
         if not limits:
             return value
-    except ValueError:
+    except (ValueError, OverflowError):
         value = math.nan
     above, low, high = limits.get("above", -math.inf), limits.get("from", -math.inf), limits.get("to", math.inf)
     if not limits or not (above < value and low <= value <= high):

@@ -327,9 +327,11 @@ def test_every_command_refuses_what_it_can_t_parse_in_one_sentence(capsys, path)
     needed = any(action.required for action in PARSERS[path]._actions)
     assert ("required" if needed else "--no-such-option") in refused(capsys, *path, "--no-such-option")
     for action in PARSERS[path]._actions:
-        flag, bad = (action.option_strings or [""])[-1], "no number\n" + "9" * 5000
+        flag = (action.option_strings or [""])[-1]
         if flag and action.nargs != 0 and (action.type not in (None, Path) or action.choices):
-            assert flag in refused(capsys, *path, flag, bad)
+            assert flag in refused(capsys, *path, flag, "no number\n" + "9" * 5000)
+            if getattr(action.type, "args", [None])[0] is int:  # no reader takes so many digits
+                assert flag in refused(capsys, *path, flag, "9" * 400)
             assert "expected one argument" in refused(capsys, *path, flag)
 
 
