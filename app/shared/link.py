@@ -18,7 +18,7 @@ from app.shared.boundary import callback
 from app.shared.widgets.choices import forget, say
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
-from engine.resolve.choices import default_scenario
+from engine.resolve.choices import default_scenario, scenario_from
 from engine.resolve.presets import PRESETS, Preset, preset
 from engine.scenario import Scenario, ScenarioError, decode, encode
 from engine.scenario.fields import BY_FAMILY, FIELDS
@@ -93,15 +93,13 @@ def _spell_out() -> None:
 
 
 def _of_pair(values: dict[str, str]) -> Scenario:
-    """The usual scenario of a system and a workload, which are taken out of `values`, on as many devices as they say.
+    """The usual scenario of a system and a workload, which are taken out of `values`, partitioned as they say.
 
     ScenarioError where the pair can't run.
     """
-    system, workload = (values.pop(name, getattr(current(), name)) for name in ("system", "workload"))
-    count = values.get("devices", "") if "scheme" not in values else ""
-    devices: dict[str, Any] = {"devices": int(count)} if count.isdecimal() and len(count) < 9 else {}
+    pair = {name: values.pop(name, getattr(current(), name)) for name in ("system", "workload")}
     try:
-        return default_scenario(system, workload, **devices)
+        return scenario_from(pair | {k: values[k] for k in ("devices", "scheme") if k in values}, "scenario")
     except Unsupported as error:
         raise ScenarioError(str(error)) from None
 

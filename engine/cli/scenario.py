@@ -2,10 +2,9 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from engine.resolve.draft import with_draft
-from engine.scenario import Scenario, ScenarioError, decode, make, token_in
+from engine.scenario import Scenario, ScenarioError, decode, token_in
 from engine.scenario.fields import FIELDS
 from engine.scenario.overrides import apply_all
 from entries.files import read_plain
@@ -14,13 +13,17 @@ _FILE_LIMIT = 8 * 1024 * 1024  # bytes of a scenario file, which may be a whole 
 
 
 def scenario_of(
-    target: str | None, system: str | None = None, workload: str | None = None, devices: str | None = None
+    target: str | None,
+    system: str | None = None,
+    workload: str | None = None,
+    devices: str | None = None,
+    scheme: str | None = None,
 ) -> Scenario:
     """Scenario meant by a target: a token, a URL, ``preset:ID``, a YAML or JSON file, or a system and a workload.
 
-    A pair's partition is the natural one for the number of devices asked for.
+    What the devices and the scheme of a pair leave open is the natural one.
     """
-    from engine.resolve.choices import default_scenario
+    from engine.resolve.choices import scenario_from
     from engine.resolve.presets import PRESETS, preset
 
     if target is not None and (system is not None or workload is not None):
@@ -32,46 +35,24 @@ def scenario_of(
     if target is None:
         if not system or not workload:
             raise ScenarioError("a scenario is needed: a token, a URL, preset:ID, a file, or --system and --workload")
-        return default_scenario(system, workload, **_count(devices))
+        pair = {"system": system, "workload": workload, "devices": devices, "scheme": scheme}
+        return scenario_from({name: value for name, value in pair.items() if value is not None}, "scenario")
     if target.startswith("preset:"):
         return preset(target.removeprefix("preset:")).scenario
     path = Path(target)
     if path.suffix in (".yaml", ".yml", ".json"):
-        return _from_file(path)
+        data = read_plain(path, _FILE_LIMIT)
+        if isinstance(data, dict) and "scenario" in data and "token" in data:
+            data = data["scenario"]  # a report as exported
+        if not isinstance(data, dict) or not {"system", "workload"} <= data.keys():
+            raise ScenarioError(f"{path.name}: a scenario file needs at least `system` and `workload`")
+        return scenario_from(data, path.name)
     token = token_in(target)
     if token == target.strip() and not token[:1].isdigit():
         advice = f"; nearest: preset:{target}" if target in PRESETS else ""
         allowed = "a token, a URL with ?s=, preset:ID or a .yaml, .yml or .json file is allowed"
         raise ScenarioError(f"scenario is {target[:60]!r}: {allowed}{advice}")
     return decode(token)
-
-
-def _from_file(path: Path) -> Scenario:
-    """A scenario file: system, workload, and any field; fields left out take the pair's defaults."""
-    from engine.resolve.choices import default_scenario
-
-    data = read_plain(path, _FILE_LIMIT)
-    if isinstance(data, dict) and "scenario" in data and "token" in data:
-        data = data["scenario"]  # a report as exported
-    if not isinstance(data, dict) or not {"system", "workload"} <= data.keys():
-        raise ScenarioError(f"{path.name}: a scenario file needs at least `system` and `workload`")
-    fields = {key: value for key, value in data.items() if key in Scenario.model_fields}
-    strange = sorted(str(key) for key in data.keys() - fields.keys())
-    if strange:
-        raise ScenarioError(f"{path.name}: {strange[0]!r} is not a field; fields: {', '.join(Scenario.model_fields)}")
-    count = {} if "scheme" in fields else _count(fields.get("devices"))
-    base = default_scenario(str(fields["system"]), str(fields["workload"]), **count)
-    if "switches" in fields and isinstance(fields["switches"], dict):
-        fields["switches"] = base.switches | fields["switches"]
-    return make(base.model_dump() | fields)
-
-
-def _count(devices: Any) -> dict[str, Any]:
-    """Devices asked for as a field of a scenario, where they are a number; anything else is refused where it is set."""
-    try:
-        return {"devices": int(str(devices))}
-    except ValueError:
-        return {}
 
 
 def add_scenario(parser: argparse.ArgumentParser) -> None:
@@ -87,7 +68,7 @@ def add_scenario(parser: argparse.ArgumentParser) -> None:
 
 def scenario_in(args: argparse.Namespace) -> Scenario:
     """The scenario meant by the arguments of `add_scenario`."""
-    scenario = scenario_of(args.scenario, args.system, args.workload, None if args.scheme else args.devices)
+    scenario = scenario_of(args.scenario, args.system, args.workload, args.devices, args.scheme)
     flags = {f.path: getattr(args, f.path) for f in FIELDS if f.flag and f.kind != "id"}
     if args.draft:
         scenario = with_draft(scenario, args.draft)

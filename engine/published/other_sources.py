@@ -13,7 +13,7 @@ import yaml
 
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
-from engine.scenario import Scenario, encode, make
+from engine.scenario import encode
 from entries.files import PARSER
 from hardware_specs import default_catalog
 from model_zoo.catalog import default_zoo
@@ -30,19 +30,11 @@ def results() -> tuple[dict[str, Any], ...]:
     return tuple(r | {"publication": r["source"], "source": data["sources"][r["source"]]} for r in data["results"])
 
 
-def scenario_of(result: dict[str, Any]) -> Scenario:
-    """The scenario that comes closest to what was measured."""
-    fields = dict(result["scenario"])
-    usual = default_scenario(fields.pop("system"), fields.pop("workload")).model_dump()
-    switches = usual["switches"] | fields.pop("switches", {})
-    return make(usual | fields | {"switches": switches})
-
-
 def compare() -> list[dict[str, Any]]:
     """One row a result: id, family, kind of network, metric, measured, predicted, error (their ratio less 1)."""
     rows = []
     for result in results():
-        scenario = scenario_of(result)
+        scenario = default_scenario(**result["scenario"])  # that comes closest to what was measured
         metric = next(m for m in FIGURES if m in result)
         measurement, prediction = float(result[metric]), float(getattr(evaluate(scenario), metric))
         device = default_catalog().system(scenario.system).devices[0].device

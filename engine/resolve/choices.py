@@ -13,6 +13,8 @@ from engine.resolve.draft import guessing
 from engine.scenario import Scenario, ScenarioError, make
 from engine.scenario.fields import BY_FAMILY, Field
 from engine.scenario.formats import BITS
+from engine.scenario.overrides import apply
+from engine.scenario.token import brief
 from hardware_specs.catalog import Catalog, default_catalog
 from hardware_specs.quantity import SpecError
 from model_zoo.catalog import Zoo, default_zoo
@@ -112,10 +114,33 @@ def default_scenario(
 ) -> Scenario:
     """A full scenario for a pair: the workload's own request and precision where the system runs it, every switch set.
 
-    Raises ScenarioError or Unsupported in one sentence.
+    ``changes``: fields of it, of `switches` those that differ. What a scheme or a number of devices leaves open follows
+    from it: the devices of a scheme, the scheme of so many devices, a cut. Raises ScenarioError or Unsupported in one
+    sentence.
     """
     catalog, zoo = catalog or default_catalog(), zoo or default_zoo()
     return _default(system, workload, catalog, zoo, **changes) if changes else _usual(system, workload, catalog, zoo)
+
+
+def scenario_from(
+    data: Mapping[Any, Any], where: str, catalog: Catalog | None = None, zoo: Zoo | None = None
+) -> Scenario:
+    """The scenario of a `system` and a `workload`, with fields that differ from the pair's, others by path in `set`.
+
+    ScenarioError, which says ``where``, for a field that is none.
+    """
+    strange = sorted(map(str, data.keys() - Scenario.model_fields.keys() - {"set"}))
+    if strange:
+        fields = ", ".join(Scenario.model_fields)
+        raise ScenarioError(f"{where}: {brief(strange[0])} is not a field; fields: {fields}; set has others by path")
+    changes = dict(data)
+    settings = changes.pop("set", None) or {}
+    if not isinstance(settings, Mapping):
+        raise ScenarioError(f"{where}: set is {brief(settings)}: a mapping of paths to values is needed")
+    scenario = default_scenario(str(changes.pop("system")), str(changes.pop("workload")), catalog, zoo, **changes)
+    for path, value in settings.items():
+        scenario = apply(scenario, str(path), value)
+    return scenario
 
 
 def _default(system: str, workload: str, catalog: Catalog, zoo: Zoo, **changes: Any) -> Scenario:
@@ -131,9 +156,11 @@ def _default(system: str, workload: str, catalog: Catalog, zoo: Zoo, **changes: 
     formats = _formats(system, workload, catalog, zoo)
     prefer = load.precision, _WITHOUT_UNITS.get(load.precision or ""), *_PREFERRED
     precision = next((f for f in prefer if f in formats), formats[0])
-    scheme = changes.get("scheme") or _default_scheme(
-        entry.schemes, int(changes.get("devices", entry.devices[0].count)), zoo, workload, fam
-    )
+    try:
+        count = int(changes.get("devices", entry.devices[0].count))
+    except (TypeError, ValueError, OverflowError):
+        count = 1  # refused below
+    scheme = changes.get("scheme") or _default_scheme(entry.schemes, count, zoo, workload, fam)
     fields = {
         "system": system,
         "workload": workload,
@@ -150,6 +177,8 @@ def _default(system: str, workload: str, catalog: Catalog, zoo: Zoo, **changes: 
         fields["devices"] = 1 if 1 in counts else counts[0]
     if scheme == "split":
         fields["split"] = len(zoo.graph(workload).phases[0].ops) // 2
+    if isinstance(changes.get("switches"), dict):
+        changes["switches"] = fields["switches"] | changes["switches"]
     return make(fields | changes)
 
 

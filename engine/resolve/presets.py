@@ -29,10 +29,7 @@ class Preset:
     @cached_property
     def scenario(self) -> Scenario:
         """The full scenario."""
-        changes = dict(self.changes)
-        if "switches" in changes:
-            changes["switches"] = default_scenario(self.system, self.workload).switches | changes["switches"]
-        return default_scenario(self.system, self.workload, **changes)
+        return default_scenario(self.system, self.workload, **self.changes)
 
 
 PRESETS: Mapping[str, Preset] = {

@@ -9,16 +9,17 @@ Counts are exact.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
+from itertools import islice, product
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from engine.cost.power_and_price import without_power
 from engine.devices.common.contract import Unsupported
+from engine.evaluate import evaluate
 from engine.resolve.bind import bind, named
 from engine.resolve.check import check_model
-from engine.resolve.choices import default_scenario, fit_to_pair
+from engine.resolve.choices import default_scenario, fit_to_pair, scenario_from
 from engine.scenario import NotThereError, Scenario, ScenarioError, decode, encode, token_in
 from engine.scenario.fields import FIELDS
 from engine.scenario.overrides import HARDWARE, apply, without_figure
@@ -289,17 +290,7 @@ def _base(basis: Any, catalog: Catalog | None, zoo: Zoo | None) -> Scenario:
             return preset(basis.removeprefix("preset:")).scenario
         return decode(token_in(basis))
     if isinstance(basis, Mapping) and {"system", "workload"} <= set(basis):
-        changes = {k: v for k, v in basis.items() if k not in ("system", "workload", "set")}
-        strange = sorted(map(str, set(changes) - set(Scenario.model_fields)))
-        if strange:
-            raise ScenarioError(f"scenario: {brief(strange[0])} is not a field; use set for other paths")
-        settings = basis.get("set") or {}
-        if not isinstance(settings, Mapping):
-            raise ScenarioError(f"scenario: set is {brief(settings)}: a mapping of paths to values is needed")
-        scenario = default_scenario(str(basis["system"]), str(basis["workload"]), catalog, zoo).with_(**changes)
-        for path, value in settings.items():
-            scenario = apply(scenario, str(path), value)
-        return scenario
+        return scenario_from(basis, "scenario", catalog, zoo)
     raise ScenarioError("scenario: a token, preset:ID, or a mapping with system and workload is needed")
 
 
@@ -337,8 +328,22 @@ def _space(data: Any, catalog: Catalog | None, zoo: Zoo | None) -> Space:
         raise ScenarioError(f"axes has {brief(nameless)}: a path such as batch or devices.0.npu.tiles is needed")
     axes = tuple(Axis(path, axis_values(path, values)) for path, values in data["axes"].items())
     fits, limits = limits_of(data.get("constraints", ["fits"]))
-    usual = objectives_of(data.get("objectives") or "latency_s:min,throughput_per_w:max,capex_usd:min")
-    space = Space(_base(data["scenario"], catalog, zoo), axes, usual, limits, fits, catalog=catalog, zoo=zoo)
-    if data.get("objectives"):
-        return space
-    return replace(space, objectives=usual[:2]) if space.without_price else space
+    goals = objectives_of(data.get("objectives") or "latency_s:min,throughput_per_w:max,capex_usd:min")
+    space = Space(_base(data["scenario"], catalog, zoo), axes, goals, limits, fits, catalog=catalog, zoo=zoo)
+    return space if data.get("objectives") else replace(space, objectives=_with_figures(space))
+
+
+def _with_figures(space: Space) -> tuple[Objective, ...]:
+    """The objectives of a space without those that no design has, as no list has a price of its parts."""
+    goals = space.objectives[: 2 if space.without_price else None]
+    lacking = set(goals)
+    parts = (range(len(axis) if i in space._pair_axes or not axis.even else 1) for i, axis in enumerate(space.axes))
+    for digits in islice(product(*parts), _CHECKED):
+        try:
+            report = evaluate(space.scenario_at(digits), space.catalog, space.zoo)
+        except (ScenarioError, Unsupported):
+            continue
+        lacking = {goal for goal in lacking if report.figure(goal.figure) is None}
+        if not lacking:
+            break
+    return tuple(goal for goal in goals if goal not in lacking) or goals

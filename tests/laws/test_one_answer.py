@@ -3,15 +3,19 @@
 More scenarios than `make test` tries: ``make soak``.
 """
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
-from engine import evaluate
+from engine import default_scenario, evaluate
 from engine.analyses.cuts import split_points
+from engine.cli.main import main
+from engine.cli.scenario import scenario_of
 from engine.cost.report import Report
+from engine.published.measured.compare import read_measured
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, decode, encode
 from engine.sweep import price, space_of
@@ -53,6 +57,34 @@ def test_evaluate_a_sweep_of_one_and_a_row_of_its_table_are_equal_to_the_bit() -
         doors[scenario.system] += 1
     assert not wrong, wrong[:5]
     assert doors.total() == COUNT + len(PRESETS)
+
+
+@pytest.mark.parametrize(
+    ("system", "workload", "fields"),
+    [
+        ("fb-node", "resnet50", {"scheme": "replicas"}),
+        ("dfx-u280", "gpt2-345m", {"scheme": "single"}),
+        ("edge-tiers", "mobilenet-v1", {"scheme": "split"}),
+        ("h100-sxm", "llama3.1-70b", {"devices": 4}),
+        ("fb-node", "dlrm-more-complex", {"switches": {"fuse": False}}),
+    ],
+)
+def test_what_a_pair_leaves_open_is_the_same_at_every_door(capsys, tmp_path, system, workload, fields) -> None:
+    """Of a scheme alone, flags, files, sweeps and tables kept the devices and the cut of another scheme."""
+    usual = default_scenario(system, workload, **fields)
+    pair = {"system": system, "workload": workload}
+    file = tmp_path / "pair.yaml"
+    file.write_text(json.dumps(pair | fields))
+    assert scenario_of(str(file)) == usual
+    assert space_of({"scenario": pair | fields, "axes": {"batch": [1]}}).base == usual
+    if "switches" in fields:
+        return
+    flags = [f"--{name}={value}" for name, value in (pair | fields).items()]
+    assert main(["evaluate", *flags, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["token"] == encode(usual)
+    columns = {name: str(value) for name, value in (pair | fields | {"latency_ms": 1}).items()}
+    file.write_text(f"{','.join(columns)}\n{','.join(columns.values())}\n")
+    assert read_measured(file).rows[0].scenario == usual
 
 
 def test_a_cut_of_the_split_door_is_the_scenarios_own() -> None:

@@ -155,8 +155,8 @@ def _scenario(
             raise ScenarioError(f"{lacking} is not given")
         data |= _checkpoint(data, zoo)
         system, workload = catalog.resolve(data.pop("system")), zoo.resolve(data.pop("workload"))
-        count = {"devices": int(data["devices"])} if data.get("devices", "").isdecimal() else {}
-        base = default_scenario(system, workload, catalog, zoo, **count)
+        partition = {name: data[name] for name in ("devices", "scheme") if name in data}
+        base = default_scenario(system, workload, catalog, zoo, **partition)
     serving = {name: cells[name] for name in columns.serving if cells.get(name)}
     concurrency = _in_flight(serving, data) if "concurrency" in columns.serving else None
     if "precision" in data:

@@ -37,6 +37,12 @@ def test_system_and_workload_are_a_scenario():
     assert not at.warning
 
 
+def test_a_scheme_alone_takes_the_devices_that_it_usually_has():
+    meant = default_scenario("fb-node", "resnet50", scheme="replicas")
+    assert meant.devices == 6
+    assert opened(system="fb-node", workload="resnet50", scheme="replicas").session_state["scenario"] == meant
+
+
 def test_a_preset_opens_by_its_id_and_is_changed_by_what_stands_beside_it():
     at = opened(preset="node-dlrm", batch="32")
     meant = PRESETS["node-dlrm"].scenario.with_(batch=32)

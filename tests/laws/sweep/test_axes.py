@@ -219,3 +219,19 @@ def test_a_choice_that_a_file_writes_as_on_is_named_as_every_other_choice():
     assert space.axes[0].values == ("on", "off")
     assert space.scenario(0) == space.base
     assert space.scenario(1).turbo == "off"
+
+
+@pytest.mark.parametrize(
+    ("scenario", "axes", "money"),
+    [
+        ("preset:brainwave-gru", {"batch": [1, 2]}, False),
+        ({"system": "tpu-v4", "workload": "resnet50"}, {"system": ["tpu-v4", "tpu-v5e"]}, False),
+        ({"system": "tpu-v4", "workload": "resnet50"}, {"system": ["tpu-v4", "t4"]}, True),
+        ({"system": "tpu-v4", "workload": "resnet50"}, {"devices.0.price": [1000, 2000]}, True),
+    ],
+)
+def test_a_space_that_names_no_objectives_asks_for_no_price_that_no_design_has(scenario, axes, money) -> None:
+    """Every such sweep of a part without a price was refused for an objective that nobody had asked for."""
+    result = sweep(space_of({"scenario": scenario, "axes": axes}))
+    assert len(result.front)
+    assert ("capex_usd" in [goal.figure for goal in result.space.objectives]) == money
