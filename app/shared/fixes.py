@@ -1,6 +1,6 @@
 """The smallest change of each knob that makes a scenario work, as the engine's inverse finds it, and what binds."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,10 @@ from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
 from engine.resolve.choices import why_not
 from engine.scenario import Scenario, ScenarioError, encode
+from engine.scenario.fields import BY_FAMILY
 from engine.scenario.formats import BITS
 from engine.sweep import Axis, Limit, Space, inverse
+from engine.sweep.axis import field_axes
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
@@ -33,31 +35,28 @@ def _works(scenario: Scenario) -> bool:
     return report is not None and not report.problems
 
 
-def _knobs(s: Scenario) -> Iterator[Axis]:
-    """Each knob with the values that are offered, the present one among them; what belongs together is one axis."""
-    options = cached.options(encode(s))
-
-    def axis(path: str, values: Iterable[Any]) -> Axis:
-        return Axis(path, tuple(sorted({*values, getattr(s, path)})))
-
-    yield axis("devices", options.device_counts)
-    schemes = [c for c in ("tensor", "tables", "pinned") if c in options.schemes and c != s.scheme]
-    pairs = [{"devices": n, "scheme": c} for c in schemes for n in options.device_counts if n != s.devices]
-    yield Axis("both", ({"devices": s.devices, "scheme": s.scheme}, *pairs))
-    fewer = sorted((f for f in options.formats if BITS[f] < BITS[s.precision]), key=lambda f: -BITS[f])
-    yield Axis("precision", (s.precision, *fewer))
-    for path, values in options.by_family.items():
-        now = getattr(s, path)
-        yield Axis(path, (now, *(v for v in (None, *values) if v != now)))
-    yield axis("batch", (b for b in options.batches if b < s.batch))
-    yield axis("streams", (s.streams >> i for i in range(1, s.streams.bit_length())))
-    if options.input_label:
-        yield axis("inputs", (s.inputs >> i for i in range(1, s.inputs.bit_length())))
+def _knobs(s: Scenario) -> Iterator[tuple[Axis, Any]]:
+    """Each knob with those of its values that may help, and the present one; what belongs together is one axis."""
+    axes = field_axes(s, cached.options(encode(s)))
+    if counts := axes.get("devices"):
+        yield counts, counts.now
+        if schemes := axes.get("scheme"):
+            ways = [way for way in ("tensor", "tables", "pinned") if way in schemes.values and way != s.scheme]
+            pairs = [{"devices": n, "scheme": way} for way in ways for n in counts.values if n != s.devices]
+            now = {"devices": s.devices, "scheme": s.scheme}
+            yield Axis("both", (now, *pairs)), now
+    if formats := axes.get("precision"):
+        narrower = (f for f in formats.values if BITS[f] < BITS[s.precision])
+        yield Axis("precision", (s.precision, *sorted(narrower, key=lambda f: -BITS[f]))), s.precision
+    for axis in (axes[of.path] for of in BY_FAMILY if of.path in axes):
+        yield Axis(axis.path, (axis.now, *(v for v in axis.values if v != axis.now))), axis.now
+    for axis in (axes[path] for path in ("batch", "streams", "inputs") if path in axes):
+        halves = {axis.now >> i for i in range(axis.now.bit_length())}
+        yield Axis(axis.path, tuple(sorted(v for v in {*axis.values, *halves} if v <= axis.now))), axis.now
 
 
-def _smallest(s: Scenario, knob: Axis) -> Fix | None:
+def _smallest(s: Scenario, knob: Axis, now: Any) -> Fix | None:
     """The smallest change of one knob that keeps every limit: the question that the Sweep page asks of many."""
-    now = {"devices": s.devices, "scheme": s.scheme} if knob.path == "both" else getattr(s, knob.path)
     if len(knob) < 2:
         return None
     figure = cached.report(encode(s)).figure
@@ -79,8 +78,8 @@ def _fix(s: Scenario, result: Scenario, stops: str = "") -> Fix:
 def fixes(scenario: Scenario, limit: int = 2) -> list[Fix]:
     """Up to `limit` smallest changes of one knob after which no limit is violated; estimates, each one evaluated."""
     result = []
-    for knob in _knobs(scenario):
-        fix = _smallest(scenario, knob)
+    for knob, now in _knobs(scenario):
+        fix = _smallest(scenario, knob, now)
         if fix is not None and _works(fix.scenario):
             result.append(fix)
         if len(result) == limit:

@@ -61,7 +61,9 @@ def format_label(name: str) -> str:
 
 
 def value_label(value: Any) -> str:
-    """A value of a scenario's field as people write it: `FP16`, `On path`, `9,024`, `as activations`."""
+    """A value of a scenario's field as people write it: `FP16`, `On path`, `9,024`, `as activations`, `on`."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
     if isinstance(value, int):
         return f"{value:,}"
     return SCHEMES.get(value, format_label(value))

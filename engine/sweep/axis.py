@@ -1,17 +1,19 @@
-"""An axis of a space: a setting and the values it takes, read from a list or a range. Exact."""
+"""An axis of a space: a setting and the values it takes, read from a list or a range, or a scenario's own. Exact."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp, isfinite, log
 from numbers import Number
 from typing import Any
 
-from engine.scenario import ScenarioError
-from engine.scenario.fields import of_kind
+from engine.resolve.choices import Choices
+from engine.scenario import Scenario, ScenarioError
+from engine.scenario.fields import FIELDS, Field, of_kind
 from engine.scenario.token import boundary, brief
 
 VALUES_LIMIT = 100_000  # of one axis
+_LENGTHS = 4096  # tokens, steps or items that a request is varied up to, or its own
 
 
 @dataclass(frozen=True)
@@ -104,3 +106,48 @@ def axis_values(path: str, data: Any) -> tuple[Any, ...]:
                     "settings to those is allowed"
                 )
     return values
+
+
+@dataclass(frozen=True)
+class FieldAxis(Axis):
+    """A field of a scenario as an axis, or a part of one: a side of its tile, a size of its network, a switch.
+
+    Values are those that `apply` takes, `now` the scenario's own among them; None for a side of an automatic tile.
+    """
+
+    now: Any
+    field: Field
+    label: str
+    help: str
+
+
+def field_axes(scenario: Scenario, choices: Choices) -> dict[str, FieldAxis]:
+    """What of a scenario may be varied, by path, in the order of the table of fields; `choices` lists what is offered.
+
+    Numbers of its hardware are apart: `engine.sweep.sensitivity.knobs_of` has those.
+    """
+    return {axis.path: axis for of in FIELDS for axis in _axes(of, scenario, choices)}
+
+
+def _axes(of: Field, scenario: Scenario, choices: Choices) -> Iterator[FieldAxis]:
+    """A field as an axis, or each of its parts as one."""
+    if of.path == "tile":
+        tile = scenario.tile or (None,) * len(choices.knobs)
+        for at, (knob, now) in enumerate(zip(choices.knobs, tile, strict=True)):
+            yield FieldAxis(f"tile.{at}", knob.values, now, of, knob.label, of.help)
+    elif of.path == "params":  # sizes of the network, about what they are
+        for p in choices.params:
+            now = scenario.params.get(p.name, p.default)
+            around = {max(p.low, min(p.high, round(now * f))) for f in (0.25, 0.5, 1, 2, 4)}
+            values = sorted({int(v) if float(v).is_integer() else v for v in (*around, now)})
+            yield FieldAxis(f"params.{p.name}", tuple(values), now, of, p.label, of.help)
+    elif of.path == "switches":
+        for s in choices.switches:
+            now = scenario.switches.get(s.name, s.default)
+            yield FieldAxis(f"switches.{s.name}", (False, True), now, of, s.label, s.help)
+    elif of.kind in ("count", "choice"):
+        now, label = of.display(getattr(scenario, of.path)), getattr(choices, of.called) if of.called else of.label
+        counts = [2**i for i in range(max(now, _LENGTHS).bit_length())] if of.called and label else choices.of(of)
+        values = sorted({*counts, now}) if of.kind == "count" and counts else counts
+        if len(values) > 1:
+            yield FieldAxis(of.path, tuple(values), now, of, label, of.help)

@@ -16,7 +16,9 @@ from app.views.explore.report_file import cards, figures, report_html
 from engine.cost.report import Report
 from engine.cost.rows import OpRow
 from engine.scenario import Scenario, encode
-from engine.scenario.fields import field
+from engine.scenario.fields import GROUPS
+from engine.scenario.overrides import apply
+from engine.sweep.axis import FieldAxis, field_axes
 
 _IN_ONE_ROW = 4  # cards of numbers
 _NAME_MOST, _BAR = 320, 90  # widths of the operators' names and shares [px]
@@ -48,32 +50,29 @@ def what_fits(report: Report) -> None:
             st.caption(texts.NO_MEMORY_LEVEL)
 
 
-def _values(scenario: Scenario) -> dict[str, tuple[str, list[Any]]]:
-    """What each knob is called and may be set to, everything else as it is; of the tile, a knob each."""
-    options = cached.options(encode(scenario))
-    values: dict[str, list[Any]] = {
-        "batch": sorted({*options.batches, scenario.batch}),
-        "precision": list(options.formats),
-        "devices": list(options.device_counts),
-    } | {path: [None, *choices] for path, choices in options.by_family.items()}
-    knobs = {path: (field(path).label, choices) for path, choices in values.items()}
-    return knobs | {f"tile.{at}": (knob.label, list(knob.values)) for at, knob in enumerate(options.knobs)}
+def _knobs(scenario: Scenario) -> dict[str, FieldAxis]:
+    """What may be turned one by one beside what is asked: no switch, it has no curve, and no cut, it has a page."""
+    axes = field_axes(scenario, cached.options(encode(scenario))).values()
+    apart = (*GROUPS["workload"], "switches", "split", "second_split")
+    return {axis.path: axis for axis in axes if len(axis) > 1 and axis.field.path not in apart}
 
 
-def _along(scenario: Scenario, knob: str) -> list[tuple[str, Report]]:
-    """Reports along one knob, those values that can run and fit."""
-    result, (path, _, at) = [], knob.partition(".")
-    for value in _values(scenario)[knob][1]:
-        report = cached.try_report(scenario, **{path: cached.fastest_tile(scenario, {int(at): value}) if at else value})
-        if report is not None and report.fits:  # what is not offered with the rest has no point on the curve
-            result.append((glossary.value_label(field(path).display(value)), report))
-    return result
+def _along(scenario: Scenario, knob: FieldAxis) -> list[tuple[Any, Report]]:
+    """Values of one knob that can run and fit, each with its report."""
+    side = knob.path.partition(".")[2]
+
+    def at(value: Any) -> Scenario:
+        tile = cached.fastest_tile(scenario, {int(side): value}) if side else ()
+        return scenario.with_(tile=tile) if side else apply(scenario, knob.path, value)
+
+    reports = ((value, cached.try_report(at(value))) for value in knob.values)
+    return [(v, r) for v, r in reports if r is not None and r.fits]  # what does not run or fit is no point of the curve
 
 
-def _first_gain(scenario: Scenario, here: Report, labels: dict[str, str]) -> str | None:
+def _first_gain(here: Report, knobs: dict[str, FieldAxis]) -> str | None:
     """The first knob whose values are few and quickly priced that gives more throughput; None where none does."""
-    quick = (path for path in ("batch", "precision", "devices") if path in labels)
-    rates = ((path, (r.throughput_per_s for _, r in _along(scenario, path))) for path in quick)
+    quick = (path for path in ("batch", "precision", "devices") if path in knobs)
+    rates = ((path, (r.throughput_per_s for _, r in _along(here.scenario, knobs[path]))) for path in quick)
     return next((path for path, along in rates if max(along, default=0.0) > 1.005 * here.throughput_per_s), None)
 
 
@@ -81,31 +80,33 @@ def _first_gain(scenario: Scenario, here: Report, labels: dict[str, str]) -> str
 def turn_one_knob() -> None:
     """Throughput along one knob, everything else as it is."""
     scenario = link.current()
-    labels = {path: label for path, (label, values) in _values(scenario).items() if len(values) > 1}
-    here = cached.report(encode(scenario))
+    knobs, here = _knobs(scenario), cached.report(encode(scenario))
     with parts.open_card("Turn one knob") as say:
-        knob = pills("Knob", labels, "knob", _first_gain(scenario, here, labels))
+        labels = {path: axis.label for path, axis in knobs.items()}
+        knob = knobs[pills("Knob", labels, "knob", _first_gain(here, knobs))]
         points = _along(scenario, knob)
-        present = (scenario.with_(tile=()), here.tile)
-        now = next((i for i, (_, r) in enumerate(points) if (r.scenario.with_(tile=()), r.tile) == present), None)
-        word, answer = glossary.in_text(labels[knob]), texts.NO_OTHER_VALUE
+        auto = knob.now is None  # the present side of the tile is the one that was chosen
+        now = next((i for i, (v, r) in enumerate(points) if (r.tile == here.tile if auto else v == knob.now)), None)
+        word, answer = glossary.in_text(knob.label), texts.NO_OTHER_VALUE
         if now is not None and len(points) > 1:
-            name, best = max(points, key=lambda point: point[1].throughput_per_s)
+            value, best = max(points, key=lambda point: point[1].throughput_per_s)
             gain, cost = best.throughput_per_s / here.throughput_per_s, fmt.times(best.latency_s / here.latency_s)
-            answer = texts.KNOB_ANSWER.format(name=f"{word} {name}", gain=fmt.times(gain), cost=cost)
+            name = f"{word} {glossary.value_label(value)}"
+            answer = texts.KNOB_ANSWER.format(name=name, gain=fmt.times(gain), cost=cost)
             answer = answer if gain >= 1.005 else texts.NO_MORE_THROUGHPUT.format(knob=word)
         say(answer)
         if len(points) > 1:
             unit = f"{glossary.rate_unit(points[0][1].unit)}/s"
-            names, rates = [name for name, _ in points], [report.throughput_per_s for _, report in points]
-            fig = charts.knob(names, rates, now, labels[knob], unit, parts.dark())
+            names = [glossary.value_label(value) for value, _ in points]
+            rates = [report.throughput_per_s for _, report in points]
+            fig = charts.knob(names, rates, now, knob.label, unit, parts.dark())
             parts.figure(fig, f"Throughput along {word}: {answer}.", "knob")
 
 
 @boundary.fragment
 def operators(report: Report) -> None:
     """Every operator in time order; a row opens its detail."""
-    frame = report_tables.operators(report)
+    frame, scenario = report_tables.operators(report), report.scenario
     with parts.card("Operators", texts.OPERATORS_ANSWER.format(count=len(frame))):
         number = st.column_config.NumberColumn
         columns: dict[str, Any] = {"Count": number(format="localized", help="Executions per request")}
@@ -120,8 +121,8 @@ def operators(report: Report) -> None:
         if op := parts.selected_row(event, report_tables.by_time(report)):
             kind = f"{op.kind}, {op.group}, {op.phase}" if isinstance(op, OpRow) else "no operator"
             st.markdown(f"**{fmt.plain(op.name)}** :gray[· {fmt.plain(kind)}]")
-            wider = (r for _, r in _along(report.scenario, "batch") if r.scenario.batch > report.scenario.batch)
-            larger = any(r.throughput_per_s > 1.005 * report.throughput_per_s for r in wider)
+            rates = {r.scenario.batch: r.throughput_per_s for _, r in _along(scenario, _knobs(scenario)["batch"])}
+            larger = any(rates[n] > 1.005 * report.throughput_per_s for n in rates if n > scenario.batch)
             st.markdown("  \n".join(fmt.plain(line) for line in report_tables.detail(op, report, larger)))
 
 

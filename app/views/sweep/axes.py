@@ -6,7 +6,7 @@ unit the catalog prints. `values_of` turns both into the settings a sweep runs o
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,10 @@ from app.shared import formats as fmt
 from app.shared.glossary import LEVERS
 from app.shared.specs import SpecNumber
 from engine.devices import family
-from engine.resolve.choices import Choices, why_not
+from engine.resolve.choices import why_not
 from engine.scenario import Scenario, encode
 from engine.scenario.fields import FIELDS, Field
-from engine.scenario.fields import field as field_of
+from engine.sweep.axis import FieldAxis, field_axes
 from engine.traffic.engines.operating_space import HEAD
 from engine.traffic.engines.scheduler import POLICIES
 from engine.traffic.scenario_load import in_turn, is_decoder, usual_policy
@@ -81,60 +81,12 @@ def _whole(low: int, high: int) -> tuple[int, ...]:
 _CLIENTS = _whole(1, 4096)
 
 
-def _list_axis(path: str, label: str, group: str, options: Any, *details: Any, first: bool = False) -> Candidate:
-    """A list of options, all of which its axis starts with; `details` are its present value, its text, its help."""
-    return Candidate(path, label, group, tuple(options), tuple(options), *details, initial=first)
+def _of_field(axis: FieldAxis) -> Candidate:
+    text = fmt.count if axis.field.path == "params" else glossary.value_label
+    group, values, of = _GROUP[axis.field.group], axis.values, axis.field
+    return Candidate(axis.path, axis.label, group, values, values, axis.now, text, axis.help, initial=of.first)
 
 
-def _of_field(of: Field, scenario: Scenario, choices: Choices) -> Candidate | None:
-    """A field as an axis; None where there is one value to choose from."""
-    now = of.display(getattr(scenario, of.path))
-    label = getattr(choices, of.called) if of.called else of.label
-    values: Any = _whole(1, 4096) if of.called and label else choices.of(of)
-    if of.kind == "count" and values:
-        values = sorted({*values, now})
-    if len(values) < 2:
-        return None
-    return _list_axis(of.path, label, _GROUP[of.group], values, now, glossary.value_label, of.help, first=of.first)
-
-
-def _tile(of: Field, scenario: Scenario, choices: Choices) -> list[Candidate]:
-    tile = scenario.tile or (None,) * len(choices.knobs)
-    return [
-        _list_axis(f"tile.{at}", knob.label, "mapping", knob.values, now, glossary.value_label, of.help, first=of.first)
-        for at, (knob, now) in enumerate(zip(choices.knobs, tile, strict=True))
-    ]
-
-
-def _params(of: Field, scenario: Scenario, choices: Choices) -> list[Candidate]:
-    """Sizes of the network, about what they are."""
-    params = []
-    for p in choices.params:
-        now = scenario.params.get(p.name, p.default)
-        around = {max(p.low, min(p.high, round(now * f))) for f in (0.25, 0.5, 1, 2, 4)}
-        values = sorted({int(v) if float(v).is_integer() else v for v in (*around, now)})
-        params.append(_list_axis(f"params.{p.name}", p.label, "request", values, now, fmt.count, of.help))
-    return params
-
-
-def _switches(of: Field, scenario: Scenario, choices: Choices) -> list[Candidate]:
-    now = {s.name: scenario.switches.get(s.name, s.default) for s in choices.switches}
-    return [
-        _list_axis(f"switches.{s.name}", s.label, "switch", _ON_OFF, now[s.name], _on_off, s.help)
-        for s in choices.switches
-    ]
-
-
-def _on_off(on: bool) -> str:
-    return "on" if on else "off"
-
-
-_BY_FIELD: dict[str, Callable[[Field, Scenario, Choices], list[Candidate]]] = {
-    "tile": _tile,
-    "params": _params,
-    "switches": _switches,
-}
-"""Fields that are more than one axis each."""
 _GROUP = {"workload": "request", "batching": "request", "precision": "mapping", "tiling": "mapping"}
 _GROUP |= {"partition": "mapping", "hardware": "hardware", "optimisations": "switch", "costs": "model"}
 
@@ -153,22 +105,15 @@ def _pair(of: Field, scenario: Scenario) -> Candidate | None:
     options = (now, *(id for id in ids if id != now))
     if len(options) < 2:
         return None
-    result = _list_axis(of.path, of.label, _GROUP[of.group], options, now, lambda id: names.get(id, id), of.help)
-    return replace(result, first=options[:_FIRST_PAIRS])
+    first, text = options[:_FIRST_PAIRS], lambda id: names.get(id, id)
+    return Candidate(of.path, of.label, _GROUP[of.group], options, first, now, text, of.help)
 
 
 def _fields(scenario: Scenario) -> list[Candidate]:
-    """The scenario's own fields, in the order of the table."""
-    choices = cached.options(encode(scenario))
-    fields: list[Candidate] = []
-    for of in FIELDS:
-        if of.path in _BY_FIELD:
-            fields += _BY_FIELD[of.path](of, scenario, choices)
-        elif of.kind == "id":
-            fields += [axis] if (axis := _pair(of, scenario)) else []
-        elif of.kind in ("count", "choice") and (axis := _of_field(of, scenario, choices)):
-            fields.append(axis)
-    return fields
+    """The scenario's own fields, a pair's in front, in the order of the table."""
+    pairs = (_pair(of, scenario) for of in FIELDS if of.kind == "id")
+    axes = field_axes(scenario, cached.options(encode(scenario)))
+    return [*filter(None, pairs), *map(_of_field, axes.values())]
 
 
 def _levers(scenario: Scenario) -> list[Candidate]:
@@ -198,15 +143,15 @@ def _ways(scenario: Scenario) -> list[Candidate]:
     if not is_decoder(scenario) or "tensor" not in choices.schemes:
         return []
     wide = scenario.with_(scheme="tensor", devices=max(choices.device_counts))
-    of_all = cached.options(encode(wide))
-    fields = (field_of(path) for path in ("pipeline_parallel", "attention_dp", "context_parallel", "expert_parallel"))
-    return [axis for of in fields if (axis := _of_field(of, wide, of_all))]
+    axes = field_axes(wide, cached.options(encode(wide)))
+    paths = ("pipeline_parallel", "attention_dp", "context_parallel", "expert_parallel")
+    return [_of_field(axes[path]) for path in paths if path in axes]
 
 
 def lever_text(value: Any) -> str:
     """A lever's value as the Load page and its address have it."""
     if isinstance(value, bool):
-        return _on_off(value)
+        return glossary.value_label(value)
     return f"{100 * value:g}" if isinstance(value, float) else glossary.WORDS["policies"].get(value, str(value))
 
 

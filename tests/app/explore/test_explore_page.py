@@ -61,6 +61,13 @@ def test_a_number_of_the_tile_is_a_knob_too():
     assert "no other cores for lookups or the first net gives more throughput" in fast
 
 
+@pytest.mark.parametrize(("knob", "word"), [("streams", "streams"), ("scheme", "partition")])
+def test_what_a_sweep_has_of_the_mapping_is_a_knob_too(knob, word):
+    at = opened("explore", "node-dlrm", knob=knob)
+    assert not at.warning
+    assert re.search(rf"Turn one knob.*{word}", said(at))
+
+
 def test_the_knob_that_is_shown_first_gives_more():
     """A batch gives DFX nothing, and INT8 does."""
     assert "precision INT8 gives" in said(opened("explore", "dfx-1.5b"))

@@ -10,7 +10,7 @@ import pytest
 from app.shared import cached, claims, fixes, glossary, report_tables, specs
 from app.shared import formats as fmt
 from app.views.explore.report_file import cards
-from app.views.sweep import spaces
+from app.views.sweep import axes, spaces
 from engine.analyses.machine import units
 from engine.devices.common.contract import RESOURCES
 from engine.evaluate import evaluate
@@ -168,6 +168,16 @@ def test_fixes_are_the_inverse_of_each_knob_and_say_what_binds():
     larger = [b for b in cached.options(encode(held)).batches if found["batch"].scenario.batch < b < held.batch]
     assert larger
     assert all(evaluate(held.with_(batch=b)).latency_s > limit for b in larger)
+
+
+def test_a_fix_is_the_smallest_of_the_values_that_a_sweep_has():
+    """Half of 40 tokens is not the smallest change where 32 are in time."""
+    scenario = PRESETS["node-text"].scenario
+    limit = 0.9 * evaluate(scenario).latency_s
+    late = scenario.with_(limits={"latency_s": limit})
+    [fewer] = [fix.scenario.inputs for fix in fixes.fixes(late, 9) if fix.label.startswith("Inputs")]
+    lengths = axes.candidates(late)["inputs"].options
+    assert fewer == max(n for n in lengths if evaluate(scenario.with_(inputs=n)).latency_s <= limit)
 
 
 def test_a_narrower_cache_is_among_the_fixes_of_one_that_is_too_large():
