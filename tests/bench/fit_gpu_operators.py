@@ -74,7 +74,7 @@ class Group:
     def has_own(self) -> bool:
         """Whether some of the rows ran in a kernel with a block for every query head."""
         way = facts()["decode_kernels"].get(f"{self.part.generation} {self.name}", {})
-        return self.kind.name == "attention_decode" and way.get("own", False)
+        return self.kind.name == "attention_decode" and "own_resident" in way
 
     def predicted(self, given: Mapping[str, Any] | None, rows: np.ndarray) -> np.ndarray:
         """Answers to rows with the constants that the package ships, or with ``given`` ones for their format."""

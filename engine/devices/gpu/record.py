@@ -97,15 +97,6 @@ def _cache(job: Job) -> float:
     return larger(cache, 1.0) if offchip(job.device).role == "offchip" else 1.0
 
 
-@once
-def _feed(job: Job) -> float:
-    """Operands a unit takes from the cache, where none was measured: tiles of 128 by 128 keep its arithmetic fed, and
-    a stream from memory passes."""
-    wide, low = (_own_format(job, wide) for wide in (True, False))
-    fastest = larger(peak(job.device, wide), peak(job.device, low) * smaller(BITS[low], 16.0) / 16.0)
-    return larger(fastest / job.model["tile_reuse"], 3.0 * _bandwidth(job)) / _units(job)
-
-
 def vector_peak(job: Job) -> float:
     """Peak of element-wise arithmetic. [FLOP/s] A bound."""
     device = job.device
@@ -120,23 +111,31 @@ def _launch(job: Job) -> float:
     return launch.si if launch and _of(job) is None else job.model["op_latency"]
 
 
+@once
+def _generation(job: Job) -> Mapping[str, Any]:
+    """Constants of the part's generation, or what follows without one: tiles of 128 by 128 keep a unit's arithmetic fed
+    from the cache, and a stream from memory passes. [SI]"""
+    if (table := _of(job)) is not None:
+        return table["machine"]
+    model, late = job.model, _late(job)
+    wide, low = (_own_format(job, wide) for wide in (True, False))
+    fastest = larger(peak(job.device, wide), peak(job.device, low) * smaller(BITS[low], 16.0) / 16.0)
+    feed = larger(fastest / model["tile_reuse"], 3.0 * _bandwidth(job)) / _units(job)
+    return {
+        "feed": feed,
+        "store": feed / 3.0,
+        "step": model["step_latency"] * late,
+        "stream": model["memory_efficiency"],
+        "softmax": vector_peak(job) / _units(job) / 20.0,
+        "block": model["block_start"] * late * _stand_in(job)["machine"]["feed"] / feed,
+    }
+
+
 def _machine(job: Job) -> list[float]:
-    """The part as `slots.MACHINE` names it: constants of its generation, or what follows without one. [SI]"""
-    model, table = job.model, _of(job)
-    if table is not None:
-        constants = table["machine"]
-    else:
-        feed, late = _feed(job), _late(job)
-        constants = {
-            "feed": feed,
-            "store": feed / 3.0,
-            "step": model["step_latency"] * late,
-            "stream": model["memory_efficiency"],
-            "softmax": vector_peak(job) / _units(job) / 20.0,
-            "block": model["block_start"] * late * _stand_in(job)["machine"]["feed"] / feed,
-        }
-    parameters = {"start": _launch(job), "l2_share": model["cache_share"], "dram_share": model["memory_efficiency"]}
-    return machine_record(_units(job), _bandwidth(job), _cache(job), {**constants, **parameters})
+    """The part as `slots.MACHINE` names it. [SI]"""
+    shares = {"l2_share": job.model["cache_share"], "dram_share": job.model["memory_efficiency"]}
+    constants = {**_generation(job), **shares, "start": _launch(job)}
+    return machine_record(_units(job), _bandwidth(job), _cache(job), constants)
 
 
 _PER_UNIT = ("rate", "quantise_rate", "flow")
@@ -147,10 +146,9 @@ _PER_UNIT = ("rate", "quantise_rate", "flow")
 def _constants(job: Job, kind: str, name: str) -> Mapping[str, float]:
     """Constants of a kind of operator in a format: the generation's, else those of any that has some, scaled to it."""
     table, _, values = _measurement(job, kind, name)
-    target, late = _of(job), _late(job)
-    if table is target:
+    if table is _of(job):
         return values
-    size = (_feed(job) if target is None else target["machine"]["feed"]) / table["machine"]["feed"]
+    size, late = _generation(job)["feed"] / table["machine"]["feed"], _late(job)
     times = {"block": late / size, "start": late, "quantise_s": late, "sort": late, "step": late}
     return {n: v * size if n in _PER_UNIT else v * times.get(n, 1.0) for n, v in values.items()}
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from engine.devices.common.collective import (
     ALL_REDUCE,
-    ALONE,
     BEYOND,
     JOINS,
     SEND,
@@ -32,7 +31,7 @@ def form_of(
     runtime: str,
     kernels: Mapping[str, Any] | None,
     ring: Mapping[str, Any],
-    beyond: Sequence[Any] = ALONE,
+    beyond: Sequence[Any],
 ) -> tuple[Any, ...]:
     """`collective.FORMAT` of a wire by its id, its bandwidth [B/s] and the constants of a runtime's own ``kernels``,
     where it has some, and of a library's ``ring``; ``beyond`` as `collective.beyond` has it. [SI]"""

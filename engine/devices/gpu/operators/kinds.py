@@ -131,19 +131,14 @@ def _gemm(part: Part, texts: Texts, numbers: Numbers, cold: bool) -> np.ndarray:
     return _answers(gemm.product_rows, len(m), m, n, k, layer_count, _machine(part), form)
 
 
-_WAY = dict(zip(attention.FORMAT[8:], (np.inf, 0.0, 0.0, np.inf, np.inf, 4.0, 4.0, np.inf, 0.0, 0.0), strict=True))
-"""How kernels read a cache where nothing else is known of them."""
-
-
 def decode_way(generation: str, format: str, runtime: str) -> dict[str, float]:
     """How a runtime's kernels read a cache: what of `attention.FORMAT` follows its constants. [SI]
 
     Counts and switches; what copying queries takes is an estimate.
     """
-    row = dict(facts()["decode_kernels"].get(f"{generation} {format} {runtime}", {}))
-    way = {"own_resident": 1.0} if row.pop("own", False) else {}
-    way["copied"] = row.pop("copies", 0) * facts()["usual_launch"]
-    return _WAY | way | {name: float(value) for name, value in row.items()}
+    kernels = facts()["decode_kernels"]
+    way = kernels["usual"] | kernels.get(f"{generation} {format} {runtime}", {})
+    return way | {"copied": way["copies"] * facts()["usual_launch"]}
 
 
 def _decode(kind: str, row: float, pair_flops: float) -> Model:
