@@ -134,7 +134,7 @@ def scenario_from(
         fields = ", ".join(Scenario.model_fields)
         raise ScenarioError(f"{where}: {brief(strange[0])} is not a field; fields: {fields}; set has others by path")
     changes = dict(data)
-    settings = changes.pop("set", None) or {}
+    settings = changes.pop("set", {})
     if not isinstance(settings, Mapping):
         raise ScenarioError(f"{where}: set is {brief(settings)}: a mapping of paths to values is needed")
     scenario = default_scenario(str(changes.pop("system")), str(changes.pop("workload")), catalog, zoo, **changes)

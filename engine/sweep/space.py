@@ -328,9 +328,10 @@ def _space(data: Any, catalog: Catalog | None, zoo: Zoo | None) -> Space:
         raise ScenarioError(f"axes has {brief(nameless)}: a path such as batch or devices.0.npu.tiles is needed")
     axes = tuple(Axis(path, axis_values(path, values)) for path, values in data["axes"].items())
     fits, limits = limits_of(data.get("constraints", ["fits"]))
-    goals = objectives_of(data.get("objectives") or "latency_s:min,throughput_per_w:max,capex_usd:min")
+    asked = data.get("objectives")
+    goals = objectives_of("latency_s:min,throughput_per_w:max,capex_usd:min" if asked is None else asked)
     space = Space(_base(data["scenario"], catalog, zoo), axes, goals, limits, fits, catalog=catalog, zoo=zoo)
-    return space if data.get("objectives") else replace(space, objectives=_with_figures(space))
+    return replace(space, objectives=_with_figures(space)) if asked is None else space
 
 
 def _with_figures(space: Space) -> tuple[Objective, ...]:

@@ -53,6 +53,9 @@ STEPS = decoders.token(
     [
         ({"objectives": 5}, "objectives is '5': a list such as"),
         ({"constraints": 5}, "constraints is '5': a list such as"),
+        ({"objectives": 0}, "objectives is '0': a list such as"),
+        ({"objectives": []}, "0 objectives were given: 1 to 4"),
+        ({"scenario": PAIR | {"set": []}}, "set is '[]': a mapping of paths to values is needed"),
         ({"axes": {"batch": {"from": 1, "to": float("inf"), "steps": 3}}}, "axis batch: to is 'inf': a finite number"),
         ({"axes": {5: [1]}}, "axes has '5': a path such as batch"),
         ({"axes": {"batch": [{5: 1}]}}, "axis batch has the value '{5: 1}'"),
