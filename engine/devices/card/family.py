@@ -334,11 +334,6 @@ def knobs(device: Device, graph: Graph, scenario: Scenario) -> tuple[Knob, ...]:
     return (Knob("sparse-cores", "Cores for lookups or the first net", tuple(range(1, int(card_of(device).cores.si)))),)
 
 
-def max_streams(device: Device, scenario: Scenario) -> int:
-    """One inference a core. [-]"""
-    return int(card_of(device).cores.si)
-
-
 FAMILY = DeviceFamily(
     formats=formats,
     peak=peak,
@@ -350,7 +345,7 @@ FAMILY = DeviceFamily(
     knobs=knobs,
     idles=idles,
     governs=governs,
-    max_streams=max_streams,
+    max_streams=lambda device, scenario: int(card_of(device).cores.si),  # an inference a core
     lower=lower,
     padding=padding,
     unit_of=unit_of,

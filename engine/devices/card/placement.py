@@ -113,11 +113,6 @@ def _peer_ops(job: Job) -> tuple[Op, ...]:
     return tuple(op for op in job.phase.ops if op.name not in names and unit_of(op, job.switches) == "device")
 
 
-def _beside(job: Job) -> Job:
-    """The job of those: on each card whole, or its share where dense layers are sharded."""
-    return replace(job, ops=_peer_ops(job), ways=job.ways if job.switches["shard-fc"] else 1)
-
-
 @remembered(lambda job: job.whole_key)
 def place(job: Job) -> tuple[Fit, ...]:
     """Demand on LPDDR, and on SRAM and cache together for the dense weights (a cache: it need not fit).
@@ -153,7 +148,8 @@ def beyond(job: Job) -> tuple[int, float]:
     if not bags or not job.switches["nvm-tier"]:
         return 0, 0.0
     table_bytes = bags[0].stored * table_bits(job) / 8
-    beside = _beside(job)
+    # on each card whole, or its share where dense layers are sharded
+    beside = replace(job, ops=_peer_ops(job), ways=job.ways if job.switches["shard-fc"] else 1)
     beside_bytes = footprint(beside, wide=wide_format(job.device, job.format)).total if beside.ops else 0.0
     room = max(0.0, levels(job.device)[0].capacity.si - (need.total - need.tables) - beside_bytes)
     return max(0, bags[0].layers - int(room // table_bytes) * job.ways), table_bytes

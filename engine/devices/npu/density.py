@@ -39,16 +39,16 @@ With it and `CONTROL`, chosen with them in view, the three instances of Fowers e
 """
 
 
-def packing(bits: int, side: int = SIDE) -> int:
-    """Products of two magnitudes of `bits` that one side x side multiplier gives side by side. [-] A bound.
+def packing(bits: int) -> int:
+    """Products of two magnitudes of `bits` that one multiplier of `SIDE` bits gives side by side. [-] A bound.
 
     With r values `2 bits` apart in one operand, the other holds values `2 r bits` apart, so that no products overlap.
     """
     highest = 0
-    for r in range(1, side + 1):
-        if 2 * bits * (r - 1) + bits > side:
+    for r in range(1, SIDE + 1):
+        if 2 * bits * (r - 1) + bits > SIDE:
             break
-        values = (side - bits) // (2 * bits * r) + 1
+        values = (SIDE - bits) // (2 * bits * r) + 1
         highest = max(highest, r * values)
     return highest
 
