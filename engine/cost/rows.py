@@ -1,6 +1,5 @@
 """Rows of a report: operators, memories, links and time that belongs to none, of a priced plan. Estimates, SI."""
 
-from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import TypeVar
@@ -236,23 +235,23 @@ def crossings(times: Schedule) -> Iterator[tuple[Link, str, str, float, int, flo
                 yield wire.beyond, "scale-out", "in", away, 1, away / wire.beyond.usable
 
 
+def loads_of(times: Schedule) -> dict[tuple[str, str, str], tuple[float, float]]:
+    """Bytes of a request and share of the usable rate of one of the links alike, by link, role and way. [B], [-]"""
+    rows = [((link.name, role, way), link.usable, s, s / alike) for link, role, way, s, alike, _ in crossings(times)]
+    sizes, loads = (totals((row[0], row[at]) for row in rows) for at in (2, 3))
+    per_wire = times.requests_per_s / max(times.plan.replicas, 1)
+    return {key: (sizes[key], min(1.0, loads[key] * per_wire / rate)) for key, rate, *_ in rows}
+
+
 def links_of(times: Schedule) -> tuple[LinkRow, ...]:
     """Bytes over each kind of link; the utilisation is that of its busier direction, of one of the links alike."""
-    sizes: dict[tuple[str, str], float] = defaultdict(float)
-    busy_s: dict[tuple[str, str], float] = defaultdict(float)
-    load: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    rates: dict[tuple[str, str], float] = {}
-    for link, role, way, size, alike, seconds in crossings(times):
-        key = link.name, role
-        rates[key] = link.usable
-        sizes[key] += size
-        load[key][way] += size / alike
-        busy_s[key] += seconds
-    per_wire = times.requests_per_s / max(times.plan.replicas, 1)
-    return tuple(
-        LinkRow(*key, sizes[key], rate, busy_s[key], min(1.0, max(load[key].values()) * per_wire / rate))
-        for key, rate in rates.items()
-    )
+    rows = [((link.name, role), link.usable, size, seconds) for link, role, _, size, _, seconds in crossings(times)]
+    sizes, busy_s = (totals((row[0], row[at]) for row in rows) for at in (2, 3))
+    shares: dict[tuple[str, str], float] = {}
+    for (name, role, _), (_, share) in loads_of(times).items():
+        shares[name, role] = max(share, shares.get((name, role), 0.0))
+    rates = {key: rate for key, rate, *_ in rows}
+    return tuple(LinkRow(*key, sizes[key], rate, busy_s[key], shares[key]) for key, rate in rates.items())
 
 
 def timeline_of(times: Schedule) -> tuple[tuple[Span, ...], str]:

@@ -46,8 +46,8 @@ def _ways(row: LinkRow, loads: Sequence[LinkLoad], gap: str) -> str:
     lines = []
     for way, arrow in (("in", "→"), ("out", "←")):
         load = next((load for load in loads if (load.role, load.way) == (row.role, way)), None)
-        if load is not None and load.bytes_per_request > 0:
-            busy = fmt.percent(min(1.0, load.utilisation))
+        if load is not None:
+            busy = fmt.percent(load.utilisation)
             lines.append(f"{arrow} <b>{fmt.si(load.bytes_per_request, 'B')}</b> {busy} busy")
     text = f"<b>{fmt.si(row.bytes_per_request, 'B')}</b>{gap}{fmt.percent(row.utilisation)} busy"
     return "<br>".join(lines) or text

@@ -4,12 +4,11 @@ The latter is document 000's Table II for any scenario. Everything here is `eval
 thing changed; no figure is made elsewhere. Estimates.
 """
 
-from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 
 from engine.cost.report import Report
-from engine.cost.rows import totals
+from engine.cost.rows import loads_of, totals
 from engine.evaluate import evaluate
 from engine.resolve.bind import bind
 from engine.scenario import Scenario
@@ -29,16 +28,8 @@ class LinkLoad:
 
 def links(scenario: Scenario) -> tuple[LinkLoad, ...]:
     """Load of each direction of each kind of link, at the throughput that `evaluate` reports. [B], [-]"""
-    _, plan, times = priced(scenario)
-    requests, kinds = scenario.streams * plan.replicas / times.interval_s, defaultdict(list)
-    for hop in plan.hops:
-        kinds[hop.wire.link.name, hop.wire.role, hop.way].append(hop)
-    loads = []
-    for (_, role, way), hops in kinds.items():
-        size = sum(hop.bytes_per_message * hop.messages for hop in hops)
-        busy_bytes = size / max(1, *(hop.alike for hop in hops)) * requests
-        loads.append(LinkLoad(role, way, size, busy_bytes / hops[-1].wire.link.usable))
-    return tuple(loads)
+    loads = loads_of(priced(scenario)[2])
+    return tuple(LinkLoad(role, way, *load) for (_, role, way), load in loads.items() if load[0])
 
 
 def on_links(scenario: Scenario, between_cards: bool = False) -> dict[str, float]:

@@ -11,6 +11,7 @@ from engine.plan.embedding_shards import traffic
 from engine.published.facebook_node import sparse_cores, without
 from engine.resolve.bind import bind
 from engine.resolve.choices import choices, default_scenario
+from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario
 from engine.traffic.scenario_load import priced
 from model_zoo.catalog import default_zoo
@@ -41,12 +42,24 @@ def test_bytes_are_conserved_on_every_link(p2p):
     assert all(0 < row.utilisation <= 1 for row in at_work.links(scenario))
 
 
-def test_the_report_counts_the_same_bytes():
-    rows = {row.role: row.bytes_per_request for row in evaluate(recommendation()).links}
-    both = defaultdict(float)
-    for row in at_work.links(recommendation()):
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        recommendation(),
+        recommendation().with_(scheme="tensor", devices=4),
+        PRESETS["brainwave-gru"].scenario.with_(scheme="replicas", devices=2),
+    ],
+    ids=lambda scenario: scenario.scheme,
+)
+def test_the_report_counts_the_same_bytes_and_the_busier_direction(scenario):
+    """What cards exchange inside an operator too, and one copy's traffic on the links of a copy."""
+    rows = {row.role: (row.bytes_per_request, row.utilisation) for row in evaluate(scenario).links}
+    both, busier = defaultdict(float), defaultdict(float)
+    for row in at_work.links(scenario):
         both[row.role] += row.bytes_per_request
-    assert rows == pytest.approx(dict(both))
+        busier[row.role] = max(busier[row.role], row.utilisation)
+    assert {role: size for role, (size, _) in rows.items()} == pytest.approx(dict(both))
+    assert {role: share for role, (_, share) in rows.items()} == pytest.approx(dict(busier))
 
 
 @pytest.mark.parametrize("switch", ["partial-tensors", "broadcast-on-card", "fp16-features"])
