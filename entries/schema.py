@@ -79,7 +79,8 @@ def one_sentence(error: ValidationError, schema: type[BaseModel]) -> str:
     if first["type"] == "missing":
         return f"{field}: is required"
     if first["type"] == "model_type":
-        return f"{field}: must be a mapping such as {{value, source, where}}"
+        names = ", ".join((*fields_at(schema, first["loc"])[1],)[:3])
+        return f"{field}: must be a mapping such as {{{names}}}"
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] != "value_error" and isinstance(value, str | int | float):
         message = f"{message}, not {str(value)[:40]!r}"

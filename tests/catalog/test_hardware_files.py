@@ -55,6 +55,10 @@ def put(path: str, value):
         (put("power/max", {"value": "150 W"}), "power.max: value '150 W' is published: it needs `source` and `where`"),
         (put("power/max", {"value": "150 W", "basis": "assumed"}), "it needs a `note`"),
         (put("power/max", "150 W"), "power.max: must be a mapping"),
+        (
+            put("power", "150 W"),
+            "power: must be a mapping such as {max, idle, loaded}",
+        ),  # it was {value, source, where}
         (put("power/max/value", "-5 W"), "value '-5 W' is out of range"),
         (put("peak/fp12", {"value": "1 TFLOP/s"}), "peak.fp12"),
         (put("power/max/value", "0 W"), "power.max: value '0 W' is out of range"),
@@ -95,7 +99,7 @@ def test_bad_files(tmp_path):
         ("alias", "anchors and aliases are not allowed"),
         ("nested", "not readable as YAML"),
         ("broken", "not readable as YAML"),
-        ("text", "must be a mapping"),
+        ("text", "document: must be a mapping such as {schema_version, id, name}"),
         ("huge", "more than the"),
         ("binary", "not readable as YAML"),
     ):
