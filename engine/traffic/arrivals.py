@@ -110,11 +110,21 @@ class Bursty(_Process):
             raise TrafficError(f"peak is {self.peak!r}; it must lie above 1 and up to 1/share, {1 / self.share:g}")
 
     @property
+    def period_s(self) -> float:
+        """Mean time from the start of a burst to that of the next. [s]"""
+        return self.burst_s / self.share
+
+    @property
+    def peak_qps(self) -> float:
+        """Rate inside a burst. [1/s]"""
+        return self.peak * self.qps
+
+    @property
     def rates(self) -> tuple[float, float, float, float]:
         """Rate in bursts and between them, rate of leaving a burst and of entering one. [1/s]"""
         calm = self.qps * max(0.0, 1.0 - self.peak * self.share) / (1.0 - self.share)
         leave = 1.0 / self.burst_s
-        return self.peak * self.qps, calm, leave, leave * self.share / (1.0 - self.share)
+        return self.peak_qps, calm, leave, leave * self.share / (1.0 - self.share)
 
     @property
     def cv(self) -> float:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from engine.traffic.arrivals import Arrivals, Bursty, Deterministic, Gamma, Poisson
+from engine.traffic.arrivals import Arrivals, Deterministic, Gamma, Poisson
 from engine.traffic.policies import DecoderServer, NoBatching, TandemQueue
 from engine.traffic.service import TrafficError, overloaded, positive, whole
 
@@ -167,8 +167,9 @@ def mdc(rate: float, service_s: float, servers: int) -> Law:
 def instant(system: TandemQueue | DecoderServer, arrivals: Arrivals) -> Law | None:
     """Law of the time in the system, exact or an estimate (see ``kind``); None where no closed form fits.
 
-    Fits one station without batching or hops and one size of request. Where a server takes the next request before the
-    last is answered (copies that overlap arithmetic), constant times only: the answer is later by the difference.
+    Fits one station without batching or hops, one size of request and independent gaps, which bursts do not have.
+    Where a server takes the next request before the last is answered (copies that overlap arithmetic), constant times
+    only: the answer is later by the difference.
     Overload raises `TrafficError` with the sentence a page shows.
     """
     if isinstance(system, DecoderServer) or len(system.stations) > 1:
@@ -177,7 +178,7 @@ def instant(system: TandemQueue | DecoderServer, arrivals: Arrivals) -> Law | No
     service, policy = station.service, station.policy
     if not isinstance(policy, NoBatching) or policy.places is not None or len(service.sizes) > 1:
         return None
-    if station.hop_s or system.return_s or not isinstance(arrivals, (Poisson, Deterministic, Gamma, Bursty)):
+    if station.hop_s or system.return_s or not isinstance(arrivals, (Poisson, Deterministic, Gamma)):
         return None
     assert service.latency_s is not None
     seconds, servers = float(service.hold_s[0, 0]), service.servers

@@ -23,6 +23,7 @@ TIGHT = 0.05  # an interval within ±5% of its value is called tight
 WARMUP = 0.10  # share of each replication that is discarded
 _TICK = 2.0**-52  # of a clock that shows 1
 _EXACT = 1e-3  # largest rounding of a time over the time a request takes of the capacity
+_BURSTS = 2  # that a replication sees at least, with the time to the next: each is of another length
 _MOST_REQUESTS = 200_000_000  # their latencies are held until the quantiles are read
 _UNIT = Fixed(1)
 _NOBODY = Estimate(0.0, 0.0, 0.0)  # is turned away
@@ -103,8 +104,8 @@ def simulate(
     ``requests`` are split over independent ``replications``; the first tenth of each is discarded. When the interval
     of a mean or quantile is wider than ±5%, replications are added until it is not or ``most`` requests have been
     simulated. A trace is replayed once and its interval comes from consecutive batches. A daily curve is run over whole
-    periods; one too long for its requests is squeezed, and carries nothing whose peak is above capacity. Same seed,
-    same bits, whatever the number of threads.
+    periods, bursts over two or more; what is too long for its requests is squeezed, and carries nothing whose peak is
+    above capacity. Same seed, same bits, whatever the number of threads.
 
     Parameters
     ----------
@@ -142,14 +143,18 @@ def simulate(
     if isinstance(arrivals, Trace) and drained:
         length, skip = min(arrivals.instants.size, _MOST_REQUESTS), 0
         notes = (_drained(arrivals, top),)
-    if isinstance(arrivals, Diurnal):
-        day, count = arrivals.qps * arrivals.period_s, length - skip
-        if count >= day:  # whole periods, for every hour to count alike
-            length = skip + math.ceil(math.floor(count / day) * day)
-        else:
-            arrivals, notes = _squeezed(arrivals, count)
+    if isinstance(arrivals, Bursty | Diurnal):
+        period = arrivals.qps * arrivals.period_s
+        count = (length - skip) / (_BURSTS if isinstance(arrivals, Bursty) else 1)
+        if count < period:
             if arrivals.peak_qps >= top.breaks_qps:
-                return _overload(arrivals.qps, rho, top, seed, _rush(arrivals, top))
+                text = f"{_peak(arrivals, top.breaks_qps)} ({top.breaks}): the queue grows until that is over, which"
+                return _overload(
+                    arrivals.qps, rho, top, seed, f"{text} takes longer than this run, so there is no p99."
+                )
+            arrivals, notes = _squeezed(arrivals, count)
+        elif isinstance(arrivals, Diurnal):  # whole periods, for every hour to count alike
+            length = skip + math.ceil(math.floor(count / period) * period)
 
     def replicate(replication: int) -> SimulatedRun:
         return run(system, arrivals, sizes, outputs, length, skip, seed, replication, drained=drained)
@@ -164,16 +169,18 @@ def simulate(
             return report
 
 
-def _squeezed(arrivals: Diurnal, count: int) -> tuple[Diurnal, tuple[str, ...]]:
-    """The same curve in a period of ``count`` arrivals: its rates pass sooner and stay as they are, which leaves the
+def _squeezed(arrivals: Bursty | Diurnal, count: float) -> tuple[Bursty | Diurnal, tuple[str, ...]]:
+    """The same rates in a period of ``count`` arrivals: they pass sooner and stay as they are, which leaves the
     queue as it was while it follows them (pointwise stationary; Green and Kolesar, Management Sci. 37(1), 1991).
 
     An estimate, too low near capacity, where a queue takes long to build up.
     """
     text = (
-        f"A period of {arrivals.period_s:,.6g} s is squeezed to {count:,} arrivals, each hour in its share; a queue "
-        "that builds up over hours is longer."
+        f"A period of {arrivals.period_s:,.6g} s is squeezed to {count:,.0f} arrivals, each part of it in its share; a "
+        "queue that builds up over a whole one is longer."
     )
+    if isinstance(arrivals, Bursty):
+        return replace(arrivals, burst_s=arrivals.share * count / arrivals.qps), (text,)
     return replace(arrivals, period_s=count / arrivals.qps), (text,)
 
 
@@ -185,11 +192,9 @@ def _drained(arrivals: Trace, top: Capacity) -> str:
     )
 
 
-def _rush(arrivals: Diurnal, top: Capacity) -> str:
-    return (
-        f"At the peak of the day {amount(arrivals.peak_qps, 'QPS')} arrive, above capacity "
-        f"{amount(top.breaks_qps, 'QPS')} ({top.breaks}): the queue grows until the peak is over, so there is no p99."
-    )
+def _peak(arrivals: Bursty | Diurnal, capacity_qps: float) -> str:
+    when = "In a burst" if isinstance(arrivals, Bursty) else "At the peak of the day"
+    return f"{when} {amount(arrivals.peak_qps, 'QPS')} arrive, above capacity {amount(capacity_qps, 'QPS')}"
 
 
 def _overload(qps: float, rho: float, top: Capacity, seed: int, text: str) -> LoadReport:
@@ -273,15 +278,10 @@ def _report(
 
 
 def _notes(arrivals: Arrivals, top: Capacity, length: int) -> Iterable[str]:
-    if isinstance(arrivals, Diurnal) and arrivals.peak_qps > top.qps:
-        yield (
-            f"At the peak of the day {arrivals.peak_qps:.4g} QPS arrive, above capacity {top.qps:.4g} QPS: "
-            "the queue grows until the peak is over."
-        )
+    if isinstance(arrivals, Bursty | Diurnal) and arrivals.peak_qps > top.qps:
+        yield f"{_peak(arrivals, top.qps)}: the queue grows until that is over."
     if isinstance(arrivals, Trace) and length > arrivals.instants.size:
         yield f"The trace has {arrivals.instants.size} arrivals and was replayed from its start again."
-    if isinstance(arrivals, Bursty) and arrivals.rates[0] > top.qps:
-        yield f"Inside a burst {arrivals.rates[0]:.4g} QPS arrive, above capacity {top.qps:.4g} QPS."
 
 
 def latency_curve(

@@ -20,6 +20,7 @@ from engine.traffic import (
     Trace,
     Uniform,
     capacity,
+    instant,
     max_qps,
     simulate,
     single,
@@ -99,6 +100,23 @@ def test_a_promise_over_a_day_holds_at_its_peak(name: str, period_s: float) -> N
     truth = simulate(system, day.at(0.8 * best.qps), requests=2_000_000, replications=4)
     assert truth.latency is not None
     assert truth.latency.p99.value <= 20e-3
+
+
+@pytest.mark.parametrize("burst_s", [0.02, 0.3, 2.0, 30.0])
+@pytest.mark.parametrize("name", _SYSTEMS)
+def test_a_promise_over_bursts_holds_inside_them(name: str, burst_s: float) -> None:
+    """Whether a run of that many requests sees a burst or none; 0.2 s of four times the rate are a long queue."""
+    system = _SYSTEMS[name]
+    best = max_qps(system, Sla(20e-3), Bursty(1.0, 4.0, 0.1, burst_s), requests=20_000)
+    bursts = Bursty(0.8 * best.qps, 4.0, 0.1, burst_s)
+    assert best.qps > 0
+    if burst_s > 1.0:
+        assert best.qps * 4.0 < best.capacity_qps
+    assert instant(system, bursts) is None  # its gaps depend on each other
+    truth = simulate(system, bursts, requests=2_000_000, replications=4)
+    assert truth.latency is not None
+    assert truth.latency.p99.value <= 20e-3
+    assert not [note for note in simulate(system, bursts.at(0.9 * best.capacity_qps)).notes if "e+" in note]
 
 
 @pytest.mark.parametrize("load", [0.05, 0.3, 0.5, 0.58])
