@@ -11,6 +11,7 @@ from engine.devices.common.job import Job
 from engine.evaluate import evaluate
 from engine.resolve.bind import bind
 from engine.resolve.bound import Bound, own_model
+from engine.resolve.choices import BATCHES
 from engine.scenario import Scenario, ScenarioError, make
 from hardware_specs.catalog import default_catalog
 from hardware_specs.schema import Device, DeviceGroup, System
@@ -139,7 +140,7 @@ def _largest_batch(bound: Bound, host: Device, limit_s: float) -> Report:
     shared = s.model_dump(include={"workload", "precision", "params", "costs"})
     query = make({"system": "host-alone", "overrides": what_ifs, **shared})
     query = query.with_(streams=family(host.kind).max_streams(host, query))
-    for batch in (2**i for i in range(13)):
+    for batch in BATCHES:
         report = evaluate(query.with_(batch=batch), catalog)
         if best is not None and report.latency_s > limit_s:
             break

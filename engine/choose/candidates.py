@@ -10,6 +10,7 @@ from engine.choose.question import Price, Question
 from engine.choose.serving import Refusal, Served
 from engine.choose.simulation import LoadFigures
 from engine.cost.error_bands import NO_BAND, ErrorBand
+from engine.cost.figures import YEAR_S
 from engine.cost.report import Report
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
@@ -26,7 +27,6 @@ from hardware_specs.catalog import Catalog
 from hardware_specs.schema import Device, System
 from model_zoo.catalog import Zoo
 
-_YEAR_H = 365.25 * 24.0
 HOST_USD = 5000.0
 """Price of a host that carries up to eight devices, where neither the catalog nor the question says one: rivals are
 compared as nodes. Assumed, 2,000 to 20,000: one or two sockets with memory, board, supply and network port. [USD]"""
@@ -120,7 +120,7 @@ def _candidate(
     costs = costs if costs.host_usd is not None else costs.model_copy(update={"host_usd": HOST_USD})
     usd = price.usd
     if price.usd_per_hour is not None:
-        usd = price.usd_per_hour * costs.years * _YEAR_H
+        usd = price.usd_per_hour * costs.years * (YEAR_S / 3600.0)
         costs = costs.model_copy(update={"energy_usd_per_kwh": 0.0, "host_usd": 0.0})
     price_set = {} if usd is None else {"devices.0.price": usd}
     lengths = {name: value for name in ("inputs", "outputs") if (value := getattr(question, name)) is not None}

@@ -20,6 +20,7 @@ from engine.cost.pieces import Design, fits_of, runs_of
 from engine.cost.power_and_price import PER_HOST, hosts_of
 from engine.devices import family
 from engine.resolve.bound import Bound
+from engine.resolve.choices import BATCHES
 from engine.scenario import Scenario
 from engine.scenario.sentences import amount, level_name
 from engine.traffic.engines.operating_points import tightest
@@ -29,7 +30,6 @@ from entries.schema import InputError
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
-_BATCHES = tuple(2**i for i in range(13))
 _TAIL = math.log(100.0)  # of an exponential tail, where 1% is left
 _WORTH = 1.02  # growth of the rate below which a larger batch only waits longer
 
@@ -177,7 +177,7 @@ def _along(
         fits, passes = alike.fits().tolist(), passes_of(alike) if further else [None] * len(alike.places)
         return [(alike.design, alike.alone(at) if fit else None, passes[at]) for at, fit in enumerate(fits)]
 
-    batches = (question.batch,) if question.batch else _BATCHES
+    batches = (question.batch,) if question.batch else BATCHES
     if question.users is not None:
         batches = tuple(b for b, before in zip(batches, (0, *batches), strict=False) if before < question.users)
     device = catalog.device(catalog.system(start.system).devices[0].device)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.cost.figures import J_PER_KWH, YEAR_S
+from engine.scenario.scenario import Costs
 from engine.scenario.sentences import counted
 from engine.scenario.token import brief
 from engine.traffic.service import TrafficError, positive, whole
@@ -13,6 +14,7 @@ from engine.traffic.service import TrafficError, positive, whole
 FailureDomain = str
 DOMAINS = ("none", "card", "node", "domain", "rack")
 _MILLION = 1e6
+_COSTS = Costs()
 _DEMAND_MOST = 1e12  # [1/s]
 
 
@@ -129,9 +131,9 @@ class SiteFacts:
     slots: int = 20
     rack_w: float = 15_000.0
     rack_usd: float = 0.0
-    pue: float = 1.3
-    usd_per_kwh: float = 0.10
-    years: float = 3.0
+    pue: float = _COSTS.pue
+    usd_per_kwh: float = _COSTS.energy_usd_per_kwh
+    years: float = _COSTS.years
 
     def __post_init__(self) -> None:
         whole("slots", self.slots)

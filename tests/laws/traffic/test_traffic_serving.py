@@ -165,6 +165,11 @@ def test_settings_that_do_not_go_together_say_so(setting: dict, says: str) -> No
         Serving(**setting).of(preset(home).scenario)
 
 
+def test_a_site_that_says_nothing_costs_what_a_scenario_does() -> None:
+    site, costs = SiteFacts(), default_scenario("h100-sxm", "resnet50").costs
+    assert (site.pue, site.usd_per_kwh, site.years) == (costs.pue, costs.energy_usd_per_kwh, costs.years)
+
+
 def test_systems_are_compared_at_equal_agreement_and_inferences() -> None:
     fast, slow = preset("wide-deep-int8").scenario, preset("wide-deep-fp32").scenario.with_(batch=256)
     demand = Demand((5e5, 1e6))
