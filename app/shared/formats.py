@@ -22,7 +22,7 @@ from engine.scenario.sentences import PREFIXES
 counted = sentences.counted
 UNKNOWN = "—"
 MINUS = "−"
-_WHOLE = ("B", "FLOP", "FLOP/B", "OP", "OP/B", "$")  # units that are never divided further: 0.25 B, not 250 mB
+_WHOLE = ("B", "FLOP", "FLOP/B", "OP", "OP/B", "$", "QPS")  # units that are never divided further: 0.25 B, not 250 mB
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _ADDRESS = re.compile(r"/(?=/)/|www\\?\.|@(?=\w)\w", re.IGNORECASE)
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>$:~&^])")

@@ -148,10 +148,8 @@ def simulate(
         count = (length - skip) / (_BURSTS if isinstance(arrivals, Bursty) else 1)
         if count < period:
             if arrivals.peak_qps >= top.breaks_qps:
-                text = f"{_peak(arrivals, top.breaks_qps)} ({top.breaks}): the queue grows until that is over, which"
-                return _overload(
-                    arrivals.qps, rho, top, seed, f"{text} takes longer than this run, so there is no p99."
-                )
+                text = f"{_peak(arrivals, top.breaks_qps)} ({top.breaks}): the queue grows until that is over"
+                return _overload(arrivals.qps, rho, top, seed, f"{text}, after this run, so there is no p99.")
             arrivals, notes = _squeezed(arrivals, count)
         elif isinstance(arrivals, Diurnal):  # whole periods, for every hour to count alike
             length = skip + math.ceil(math.floor(count / period) * period)

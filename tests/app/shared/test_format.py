@@ -61,6 +61,7 @@ def test_one_prefix_for_a_comparison_keeps_the_order(values):
         (999.6e-6, "s", "1.00 ms"),
         (999_600, "B", "1.00 MB"),
         (0.25, "B", "0.250 B"),
+        (136e-6, "QPS", "0.000136 QPS"),
         (1234.0, "s", "1,230 s"),
         (0.0, "B", "0 B"),
         (-0.0138, "s", "−13.8 ms"),

@@ -116,7 +116,11 @@ def test_a_promise_over_bursts_holds_inside_them(name: str, burst_s: float) -> N
     truth = simulate(system, bursts, requests=2_000_000, replications=4)
     assert truth.latency is not None
     assert truth.latency.p99.value <= 20e-3
-    assert not [note for note in simulate(system, bursts.at(0.9 * best.capacity_qps)).notes if "e+" in note]
+
+
+def test_what_a_burst_brings_is_said_in_the_fields_units() -> None:
+    run = simulate(single(Service.constant(1e-4), NoBatching()), Bursty(5_000.0, 4.0, 0.1, 0.001))
+    assert "In a burst 20.0 kQPS arrive, above capacity 10.0 kQPS: the queue grows until that is over." in run.notes
 
 
 @pytest.mark.parametrize("load", [0.05, 0.3, 0.5, 0.58])
