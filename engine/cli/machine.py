@@ -8,7 +8,7 @@ from engine.analyses.machine import execute, listing, program_text
 from engine.analyses.machine import machine as describe
 from engine.analyses.microservice import Client
 from engine.analyses.microservice import microservice as serve
-from engine.cli.command import Answer
+from engine.cli.command import Answer, refuse
 from engine.cli.scenario import scenario_in
 from engine.cost.rows import totals
 from engine.devices.common.instruction_set import TIE
@@ -53,6 +53,8 @@ def _text(args: argparse.Namespace, scenario: Scenario) -> str:
 
 def program(args: argparse.Namespace) -> Answer:
     """A program, shipped or a user's own: listed, run on numbers, timed, or its hazards."""
+    refuse(args, ("seed",), f"{args.what}; only run draws numbers", args.what != "run")
+    refuse(args, ("part",), "a program of your own, which is whole; leave it out", args.file is not None)
     scenario = scenario_in(args)
     text = _text(args, scenario)
     if args.what == "run":

@@ -27,6 +27,8 @@ _STUDY = "wide-deep", "Wide & Deep trained on synthetic clicks, FP32 against INT
 
 def measure(args: argparse.Namespace) -> Answer:
     """A kernel, a study or networks on this host. Measurements."""
+    refuse(args, ("kernel", "workload", "shape"), "--zoo, which runs every network of your folder", args.zoo)
+    refuse(args, ("kernel", "shape"), "--workload, which is a network", args.workload is not None)
     bounds = runs_here.Bounds(bytes=args.memory_gb * 1e9, seconds=args.seconds)
     if args.zoo:
         return _zoo(args, bounds)
@@ -34,6 +36,7 @@ def measure(args: argparse.Namespace) -> Answer:
         of = (args.workload, args.precision or "fp32", args.batch, args.threads)
         return measure_workload(*of, repeats=args.repeats, bounds=bounds).to_dict(), ()
     if args.kernel == _STUDY[0]:
+        refuse(args, ("shape", "precision", "repeats", "seconds", "memory_gb"), f"{_STUDY[0]}, which has its own")
         return _wide_deep(args)
     if args.kernel == "list":
         rows = [

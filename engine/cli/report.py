@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from engine.cli.command import Answer
+from engine.cli.command import Answer, refuse
 from engine.cli.scenario import scenario_in
 from engine.cost.error_bands import told
 from engine.cost.timeline import TRACED, trace
@@ -21,6 +21,7 @@ from engine.scenario.sentences import amount, percent, usd
 
 def report_of(args: argparse.Namespace) -> Answer | None:
     """A scenario's report. Estimates."""
+    refuse(args, ("json",), "--csv, a row for a table: give one of the two", args.csv)
     report = evaluate(scenario_in(args))
     if args.trace:
         text = trace(report.in_order(TRACED), "one request", token=report.token, **report.versions)

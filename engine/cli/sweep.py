@@ -64,6 +64,7 @@ def sweep(args: argparse.Namespace) -> Answer:
             sys.stderr.write(f"\r{100 * count // max(size, 1)}% of {size:,} designs")
 
     if args.search is not None:
+        refuse(args, ("executor",), "a search, which runs in this process; leave it out")
         result = search(space, args.search, seed=args.seed, progress=progress, top=args.top)
     else:
         refuse(args, ("seed",), "a sweep of every design; only a search draws")

@@ -116,17 +116,14 @@ def simulate(
     parallel
         Spread the replications over the pool; off when the caller itself runs in it.
     """
-    whole("requests", requests, 100)
+    once = isinstance(arrivals, Trace)
+    whole("requests", requests, 50 * (2 if once else whole("replications", replications, 2)))
     if max(requests, most or 0) > _MOST_REQUESTS:
         raise TrafficError(f"requests is {max(requests, most or 0)}; at most {_MOST_REQUESTS} are allowed")
     if most is not None and most < requests:
         raise TrafficError(f"most is {most}; it must be at least the {requests} requests it starts with")
-    whole("replications", replications, 2)
     whole("seed", seed, 0)
-    once = isinstance(arrivals, Trace)
     length = requests if once else requests // replications
-    if length < 50:
-        raise TrafficError(f"requests is {requests}; {replications} replications need at least {50 * replications}")
     top = ceiling or capacity(system, sizes, outputs, seed)
     rho = arrivals.qps / top.qps
     skip = int(length * WARMUP)

@@ -193,11 +193,13 @@ def test_a_sweep_finds_out_first_that_its_file_can_t_be_written(capsys, tmp_path
     assert sorted(tmp_path.iterdir()) == sorted([space, kept, folder])
 
 
-def test_a_sweep_of_every_design_refuses_a_seed(capsys, tmp_path):
-    """It was taken, and drew nothing."""
+def test_a_sweep_of_every_design_refuses_a_seed_and_a_search_an_executor(capsys, tmp_path):
+    """They were taken, and did nothing."""
     space = tmp_path / "space.yaml"
     space.write_text("scenario: {system: xeon-8280l, workload: wide-deep-criteo}\naxes: {batch: [1, 2]}\n")
     assert "seed is 5 beside a sweep of every design" in refused(capsys, "sweep", str(space), "--seed", "5")
+    said = refused(capsys, "sweep", str(space), "--search", "20", "--executor", "serial")
+    assert "executor is 'serial' beside a search, which runs in this process" in said
 
 
 def test_a_table_replaces_a_link_and_never_follows_it(capsys, tmp_path):
@@ -277,6 +279,17 @@ def test_space_files(capsys, tmp_path, text, said):
             ["op", "gemm", "--device", "h100-sxm", "--shape", "8x8x8", "--runtime", "x"],
             "--runtime: invalid choice: 'x'",
         ),
+        (["ask", "program", "show", "preset:dfx-345m", "--seed", "5"], "seed is 5 beside show; only run draws numbers"),
+        (["ask", "program", "show", "preset:dfx-345m", "--file", "x", "--part", "head"], "part is 'head' beside a pr"),
+        (["evaluate", P, "--csv", "--json"], "json is on beside --csv, a row for a table: give one of the two"),
+        (["measure", "gemm", "--zoo"], "kernel is 'gemm' beside --zoo, which runs every network of your folder"),
+        (["measure", "gemm", "--workload", "x"], "kernel is 'gemm' beside --workload, which is a network"),
+        (["measure", "wide-deep", "--shape", "8x8"], "shape is '8x8' beside wide-deep, which has its own"),
+        (
+            ["simulate", P, "--qps", "9", "--requests", "200"],
+            "requests is 200; it must be a whole number of at least 800",
+        ),
+        (["simulate", P, "--qps", "9", "--requests", "3"], "requests is 3; it must be a whole number of at least 800"),
         (["bench", "--only", "gemm", "--markdown", "/nope/x.md"], "'/nope/x.md' can't be written"),
     ],
 )
