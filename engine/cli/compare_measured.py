@@ -1,15 +1,13 @@
 """``python -m engine compare-measured``: a table of measurements beside our predictions, and a part fitted to it."""
 
 import argparse
-import lzma
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from engine.cli.command import TABLE, Answer, Parser, add_arguments, refuse
-from engine.cli.op import op
+from engine.cli.op import holds_operators, op
 from engine.cli.output import lines_of
 from engine.published.measured.compare import (
     Row,
@@ -28,12 +26,10 @@ from engine.scenario.files import beside, writable
 from engine.scenario.sentences import amount, percent
 from hardware_specs.catalog import default_catalog, user_root
 
-_HEADER = 65536  # bytes
-
 
 def compare_measured(args: argparse.Namespace) -> Answer:
     """Every row's error, what groups of them show, and with --fit what moved."""
-    if _operators(args.file):
+    if holds_operators(args.file):
         return _as_op(args)
     if args.out is not None:
         writable(args.out, args.force)
@@ -108,16 +104,6 @@ def _percents(group: dict[str, Any]) -> dict[str, Any]:
     return group | {
         name: f"{group[name]:+.1%}" if name == "bias" else f"{group[name]:.1%}" for name in ("median", "p90", "bias")
     }
-
-
-def _operators(path: Path) -> bool:
-    """Whether a table's rows are operators of a device, which `op` predicts."""
-    with (lzma.open if path.suffix == ".xz" else open)(path, "rb") as file:
-        try:
-            header = file.readline(_HEADER).decode("utf-8-sig", "replace")
-        except (lzma.LZMAError, EOFError):
-            return False  # told where it is read
-    return {"time_us", "device"} <= {name.strip() for name in header.split(",")}
 
 
 def _as_op(args: argparse.Namespace) -> Answer:

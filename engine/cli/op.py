@@ -2,6 +2,7 @@
 
 import argparse
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,11 @@ from engine.scenario.sentences import amount, percent
 def op(args: argparse.Namespace) -> Answer:
     """One operator on one device, or a table of them. Estimates."""
     return _table(args) if args.source is not None else _operator(args)
+
+
+def holds_operators(path: Path) -> bool:
+    """Whether the rows of a table are measured operators of a device."""
+    return {"time_us", "device"} <= set(read_rows(path).header)
 
 
 def _operator(args: argparse.Namespace) -> Answer:

@@ -306,6 +306,8 @@ def test_rows_of_operators_go_to_op(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "predicted_us" in (tmp_path / "out.csv").read_text()
     code, _, err = run(capsys, path, "--fit")
     assert (code, "table of operators" in err) == (2, True)
+    path.write_text('"device","dtype","m","n","k","time_us"\nh100_sxm,bfloat16,4096,4096,4096,210\n')
+    assert run(capsys, path)[0] == 0, "a header in quotes was of no operators"
 
 
 def test_a_setting_by_path_is_a_column_too(tmp_path: Path):
