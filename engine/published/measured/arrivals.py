@@ -40,6 +40,7 @@ _DEVICES = (1, 2, 4, 8)
 _FEWEST = 8  # mean requests that a replica's cache must hold at least
 _CARRIED = 0.75  # least share of its rate at which an engine answers: chance in lengths explains no less
 _STEPS = 8  # of a search
+_GAIN = 1.03  # of pass times: less is no reason to give an engine another budget than its own
 _SPARE = 1.01  # of pass times: at their slowest first tokens wait for an overloaded engine, in most of their range not
 
 
@@ -94,7 +95,19 @@ def run_of(cells: Mapping[str, str], catalog: Catalog, zoo: Zoo) -> tuple[Scenar
     def slowest(run: tuple[Scenario, ReplicaLoad]) -> float:
         return _slowest(run[0].model_dump_json(), run[1], catalog)
 
-    return next((run for run in fitting if slowest(run) >= run[1].doubt), None) or max(fitting, key=slowest)
+    run = next((run for run in fitting if slowest(run) >= run[1].doubt), None) or max(fitting, key=slowest)
+    return run[0], _tuned(run[0].model_dump_json(), run[1], catalog)
+
+
+def _tuned(scenario: str, load: ReplicaLoad, catalog: Catalog) -> ReplicaLoad:
+    """A load with the token budget at which passes may be much slower than at the engine's own: whoever hands in a run
+    looks for its highest rate. An assumption."""
+    slowest = _slowest(scenario, load, catalog)
+    for budget in terms()["under_rate"]["budgets"]:
+        rival = replace(load, scheduler=replace(load.scheduler, budget=budget))
+        if load.limits and slowest < load.doubt and _keeps(scenario, rival, slowest * _GAIN, catalog):
+            load, slowest = rival, _slowest(scenario, rival, catalog)
+    return load
 
 
 def _replicas(

@@ -237,6 +237,20 @@ def test_a_processor_beside_the_accelerators_changes_nothing(table: Path, tmp_pa
 
 
 @pytest.mark.usefixtures("shorter")
+def test_passes_take_the_tokens_at_which_a_run_s_rate_is_highest(tmp_path: Path):
+    """Few where time between tokens is short, so that first tokens wait; a server run takes many."""
+    path = tmp_path / "budgets.csv"
+    h200 = "NVIDIA H200-SXM-141GB,8,fp8,TensorRT 10.11"
+    runs = f"Interactive,{h200},111.2,431.5,37.1,39.6,79.3,79.3", f"Server,{h200},361,951,173,184,114.2,114.2"
+    path.write_text("\n".join((HEADER, *(f"v5.1,llama2-70b-99,{run}" for run in runs))) + "\n")
+    interactive, server = predict(read_measured(path)).rows
+    assert interactive.rate.scheduler.budget < 512
+    assert server.rate.scheduler.budget >= 2048
+    for name in ("ttft_p50_s", "ttft_p99_s", "tpot_p50_s", "tpot_p99_s"):
+        assert interactive.predicted[name] == pytest.approx(interactive.measured[name], rel=0.2)
+
+
+@pytest.mark.usefixtures("shorter")
 def test_an_engine_that_decides_for_several_passes_lets_who_comes_wait(tmp_path: Path):
     path = tmp_path / "engines.csv"
     mi300x = "v5.1,llama2-70b-99,Server,AMD Instinct MI300X 192GB HBM3,8,fp8,vLLM {},900,1900,140,190,80,80"
