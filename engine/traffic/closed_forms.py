@@ -167,9 +167,8 @@ def mdc(rate: float, service_s: float, servers: int) -> Law:
 def instant(system: TandemQueue | DecoderServer, arrivals: Arrivals) -> Law | None:
     """Law of the time in the system, exact or an estimate (see ``kind``); None where no closed form fits.
 
-    Fits one station without batching or hops, one size of request and independent gaps, which bursts do not have.
-    Where a server takes the next request before the last is answered (copies that overlap arithmetic), constant times
-    only: the answer is later by the difference.
+    Fits one station without batching or hops, one size of request, independent gaps. Where a server takes the next
+    request before the last is answered (copies overlap arithmetic), constant times only: it is later by the difference.
     Overload raises `TrafficError` with the sentence a page shows.
     """
     if isinstance(system, DecoderServer) or len(system.stations) > 1:

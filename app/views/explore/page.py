@@ -112,9 +112,7 @@ def operators(report: Report) -> None:
         columns: dict[str, Any] = {"Count": number(format="localized", help="Executions per request")}
         wide = "medium" if parts.mobile() else min(_NAME_MOST, parts.wide_enough(frame["Operator"]))
         columns["Operator"] = st.column_config.TextColumn(pinned=True, width=wide)
-        columns["Share of time"] = st.column_config.ProgressColumn(
-            format="%.1f%%", min_value=0, max_value=100, width=_BAR
-        )
+        columns["Share of time"] = st.column_config.ProgressColumn(format="%.1f%%", max_value=100, width=_BAR)
         columns["Limited by"] = st.column_config.TextColumn(help=glossary.HELP["bound"])
         columns["Peak used (%)"] = number(format=fmt.cells(frame["Peak used (%)"]), help=glossary.HELP["peak_used"])
         event = parts.table(frame, columns, select="rerun", key="v.operators")

@@ -63,10 +63,7 @@ def along_the_load(points: list[LoadPoint], sla: Sla, inside: float, capacity: f
 
 
 def spread(detail: LoadDetail, sla: Sla) -> None:
-    """The distribution at this load; how busy everything is where there is none."""
-    if not detail.shares.size:
-        busy(detail)
-        return
+    """The distribution at this load."""
     answer = f"p99 is {fmt.times(detail.figures['p99'] / detail.figures['p50'])} p50"
     fig = charts.distribution(detail, sla.seconds, sla.metric, parts.dark())
     with parts.card(texts.DISTRIBUTION, answer, fig, "t.spread"):
@@ -131,7 +128,7 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
         st.caption(fmt.plain(sentence))
     parts.beside(
         lambda: along_the_load(points, sla, headline.qps, answer.capacity.qps, qps, origin),
-        lambda: spread(detail, sla),
+        lambda: spread(detail, sla) if detail.shares.size else busy(detail),
     )
     simulation_controls(job, lambda n: simulation(load, sla, qps, n), _REQUESTS, 200_000, qps)
     capacity_card(frame, nodes, notes, fmt.si(where.peak_qps, "QPS"), texts.NODES_CAPTION)

@@ -73,7 +73,7 @@ def _sure(low: float, value: float, high: float) -> str:
     off = max(high - value, value - low) / value
     if off < _PRECISE:
         return f"simulated to within {'1%' if off < 0.01 else '2%'}"
-    scale = fmt.scale([low, high], "QPS")
+    scale = fmt.scale([value], "QPS")  # of the load it is about
     return f"99% confidence: {scale.text(low)} to {scale.text(high)} {scale.unit}"
 
 

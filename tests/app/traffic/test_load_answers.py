@@ -156,6 +156,7 @@ def test_a_trace_brings_its_sizes_and_a_bad_one_a_sentence():
         (43.9, 43.9, 43.9, "simulated to within 1%"),
         (43.2, 43.9, 44.5, "simulated to within 2%"),
         (400.0, 420.0, 450.0, "99% confidence: 400 to 450 QPS"),
+        (631.0, 928.0, 1_004.0, "99% confidence: 631 to 1,000 QPS"),  # in the unit of what it is about
         (0.7, 2.0, 14.0, "at least 0.700 QPS at 99% confidence; simulate more"),
         (0.0656, 6.55, 14.0, "too few requests were simulated for a 99% confidence interval; simulate more"),
         (0.0, 2.0, 14.0, "too few requests were simulated for a 99% confidence interval; simulate more"),
