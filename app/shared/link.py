@@ -64,7 +64,7 @@ def sync() -> None:
         if token and token != ss.token:
             ss.scenario = read(token)
             ss.token = encode(ss.scenario)
-    except ScenarioError as error:
+    except InputError as error:
         fallback = "the default" if first else "your previous"
         say(PARAM, f"{fmt.sentence(error)} Showing {fallback} scenario")
     baseline = st.query_params.get(BASELINE, "")
@@ -79,7 +79,7 @@ def _spell_out() -> None:
     """Readable parameters of the address, `preset=dfx-1.5b` or `system=h100-sxm&workload=resnet50&batch=8`, become the
     token they mean.
 
-    ScenarioError in one sentence where they mean none; they leave the address either way. Without a preset or a system
+    InputError in one sentence where they mean none; they leave the address either way. Without a preset or a system
     they are the Choose page's.
     """
     query = st.query_params
@@ -93,15 +93,9 @@ def _spell_out() -> None:
 
 
 def _of_pair(values: dict[str, str]) -> Scenario:
-    """The usual scenario of a system and a workload, which are taken out of `values`, partitioned as they say.
-
-    ScenarioError where the pair can't run.
-    """
+    """The usual scenario of a system and a workload, which are taken out of `values`, partitioned as they say."""
     pair = {name: values.pop(name, getattr(current(), name)) for name in ("system", "workload")}
-    try:
-        return scenario_from(pair | {k: values[k] for k in ("devices", "scheme") if k in values}, "scenario")
-    except Unsupported as error:
-        raise ScenarioError(str(error)) from None
+    return scenario_from(pair | {k: values[k] for k in ("devices", "scheme") if k in values}, "scenario")
 
 
 def mirror() -> None:
