@@ -157,7 +157,7 @@ def _default(system: str, workload: str, catalog: Catalog, zoo: Zoo, **changes: 
     prefer = load.precision, _WITHOUT_UNITS.get(load.precision or ""), *_PREFERRED
     precision = next((f for f in prefer if f in formats), formats[0])
     try:
-        count = int(changes.get("devices", entry.devices[0].count))
+        count = int(float(changes.get("devices", entry.devices[0].count)))
     except (TypeError, ValueError, OverflowError):
         count = 1  # refused below
     scheme = changes.get("scheme") or _default_scheme(entry.schemes, count, zoo, workload, fam)

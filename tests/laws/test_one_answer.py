@@ -82,7 +82,8 @@ def test_what_a_pair_leaves_open_is_the_same_at_every_door(capsys, tmp_path, sys
     flags = [f"--{name}={value}" for name, value in (pair | fields).items()]
     assert main(["evaluate", *flags, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["token"] == encode(usual)
-    columns = {name: str(value) for name, value in (pair | fields | {"latency_ms": 1}).items()}
+    columns = {name: f"{value:.1f}" if name == "devices" else str(value) for name, value in (pair | fields).items()}
+    columns["latency_ms"] = "1"
     file.write_text(f"{','.join(columns)}\n{','.join(columns.values())}\n")
     assert read_measured(file).rows[0].scenario == usual
 
