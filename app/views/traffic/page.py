@@ -44,6 +44,9 @@ def rate(answer: Answer) -> float:
     choice, commit = remember("qps", 0.0, _read, "{:.12g}".format, of=st.session_state.token)
     target = choice or 0.8 * answer.headline.qps or 0.4 * top
     now = round(min(count, max(1, round(target / step))) * step, decimals)
+    if not 0.5 * step <= target <= (count + 0.5) * step:
+        bounds = (fmt.si(load, "QPS") for load in (target, step, count * step, now))
+        st.info(texts.LOAD_OUTSIDE.format(*bounds), icon=":material/info:")
     return st.slider(
         "Load (QPS)",
         min_value=round(step, decimals),

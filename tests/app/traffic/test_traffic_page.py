@@ -289,6 +289,16 @@ def test_a_load_no_slider_takes_is_said():
         assert not at.error
 
 
+def test_a_load_beyond_the_slider_is_said_beside_what_is_shown():
+    for value, shown in ("1e9", "max"), ("1e-9", "min"):
+        at = opened("traffic", s=encode(GRU), qps=value)
+        slider = at.slider(key=key_of(at, "w.qps"))
+        assert slider.value == getattr(slider, shown)
+        assert [i.value for i in at.info if "is not among the loads" in i.value]
+    slider.set_value(slider.max).run()
+    assert not [i.value for i in alive(at).info if "is not among the loads" in i.value]
+
+
 def test_a_day_is_shown_whole_and_its_peak_has_a_sentence():
     at = opened("traffic", s=encode(GRU), come="day", day="86400")
     assert said(at, "QPS on average at p99")
