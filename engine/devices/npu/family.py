@@ -95,7 +95,7 @@ def price(job: Job, detail: bool = True) -> PhaseCost:
     seconds, overheads = as_doubles(sheet.seconds), tuple(sheet.overheads)
     if not detail:
         return PhaseCost(seconds, overheads=overheads)
-    spilled_bytes, dram_name, spans = sheet.offchip.astype(np.float64), levels(job.device)[4], sheet.spans
+    spilled_bytes, dram_name, spans = sheet.offchip.astype(np.float64), levels(job.device)[4], sheet.step_spans()
     notes = []
     defaults = [name for name in DEPTHS if name not in npu_of(job.device).depths]
     if defaults:

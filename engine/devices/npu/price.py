@@ -1,8 +1,9 @@
 """A pass of a soft vector processor: recurrent cells step by step, other products with what rides behind. Estimates."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -50,7 +51,7 @@ class PassCost:
     overheads: list[tuple[str, str, float]]
     host_ops: tuple[str, ...]
     bytes_out: float = 0.0
-    spans: tuple[Span, ...] = ()
+    step_spans: Callable[[], tuple[Span, ...]] = tuple  # of the first recurrent cell: a detail, and of numbers alone
 
 
 @dataclass(frozen=True)
@@ -199,9 +200,9 @@ def _price_cell(job: Job, engine: Engine, sheet: PassCost, stream: np.ndarray, a
     name = ops[0].name.removesuffix("-input")
     sheet.overheads.append((f"start of {name}", "overhead", (engine.pipe.start + entry) * rounds / engine.clock))
     _hand_out(job, sheet, recurrent, at + count, apart, name)
-    sheet.spans = sheet.spans or _step_spans(
-        ops, (multiply, on_chip, off_chip), mfu, (floor, wire_s * engine.clock), engine.clock
-    )
+    if sheet.step_spans is tuple:
+        chain = floor, wire_s * engine.clock
+        sheet.step_spans = partial(_step_spans, ops, (multiply, on_chip, off_chip), mfu, chain, engine.clock)
 
 
 def _hand_out(job: Job, sheet: PassCost, recurrent: Op, end: int, apart: float, name: str) -> None:

@@ -23,6 +23,7 @@ from engine.devices.common.column import (
 )
 from engine.devices.common.contract import Unsupported
 from engine.devices.common.counts import records
+from engine.devices.npu import family as npu_family
 from engine.evaluate import evaluate
 from engine.kernels.jit import kernel
 from engine.plan.jobs import job_of
@@ -253,6 +254,18 @@ def test_lengths_on_dfx_are_taken_apart_for_the_first_token_alone(monkeypatch) -
     monkeypatch.setattr(tables, "_tabulate_part", lambda *given: taken.append(given) or work(*given))
     assert len(list(blocks(space))) == 1
     assert len(taken) < 100
+
+
+def test_sizes_of_a_soft_processor_are_priced_in_few_passes(monkeypatch) -> None:
+    """Bars of a step, which a report alone draws, took designs of other sizes apart one by one."""
+    sizes = {"lanes": [10, 20, 30, 40, 50], "tiles": [3, 6, 9, 12, 16], "native_dim": [100, 200, 300, 400]}
+    sizes["clock"] = [1e8, 2e8, 4e8]
+    axes = {f"devices.0.npu.{name}": values for name, values in sizes.items()}
+    scenario = {"system": "brainwave-s10-isca18", "workload": "deepbench-gru-2048"}
+    passes, work = [], npu_family.pass_cost
+    monkeypatch.setattr(npu_family, "pass_cost", lambda job: passes.append(job) or work(job))
+    assert len(list(blocks(space_of({"scenario": scenario, "axes": axes, "constraints": []})))) == 1
+    assert len(passes) < 5
 
 
 @pytest.mark.parametrize(
