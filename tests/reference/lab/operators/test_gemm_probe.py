@@ -49,7 +49,8 @@ def test_the_probe_is_consistent(prober):
 
 @pytest.mark.skipif(not jit.JIT_ENABLED, reason="a roofline of interpreted code means nothing")
 def test_what_is_nearer_or_narrower_is_faster(prober):
-    assert ratio(lambda: prober.near("l1", 1), lambda: prober.near("l3", 1), 1) > 1
+    if jit.isa() != "portable":  # narrow loads are bound by the core's ports, which another thread of it halves
+        assert ratio(lambda: prober.near("l1", 1), lambda: prober.near("l3", 1), 1) > 1
     assert ratio(lambda: prober.near("l1", 1), lambda: stream_read(prober.words, rounds=1), 1) > 1
     # four products a lane in one instruction; or two a lane in a product of pairs, and an addition, maybe on the same
     # port: a half, of which a tile whose data are loaded reaches four fifths at least; floats are never loaded
