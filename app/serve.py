@@ -32,6 +32,6 @@ async def alive(_: st.App) -> AsyncIterator[None]:
 app = st.App(
     "main.py",
     lifespan=alive,
-    routes=[Route("/home", lambda asked: RedirectResponse(f"/?{asked.url.query}"))],  # Streamlit knows `/` alone
+    routes=[Route("/home", lambda request: RedirectResponse(f"/?{request.url.query}"))],  # Streamlit knows `/` alone
     middleware=[Middleware(Guard, health=Health(lambda: evaluate(link.home()))), Middleware(PageStyle, text=early())],
 )

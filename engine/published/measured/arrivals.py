@@ -40,7 +40,7 @@ _DEVICES = (1, 2, 4, 8)
 _FEWEST = 8  # mean requests that a replica's cache must hold at least
 _CARRIED = 0.75  # least share of its rate at which an engine answers: chance in lengths explains no less
 _STEPS = 8  # of a search
-_GAIN = 1.03  # of pass times: less is no reason to give an engine another budget than its own
+_GAIN = 1.03  # of pass times, assumed: less is no reason to give an engine another budget than its own
 _SPARE = 1.01  # of pass times: at their slowest first tokens wait for an overloaded engine, in most of their range not
 
 

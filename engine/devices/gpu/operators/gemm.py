@@ -234,11 +234,10 @@ def best_of(menu, count, flops, block, at, row, ways, span, fastest):
     """The fastest way on a menu at the `LANES` parts from a place of ``block`` on; fills ``fastest`` (RESULTS * LANES).
 
     The menu is one for all of them or has as many lanes, as ``flops`` has. Tried are ``count`` of ``ways``, as
-    `in_question` has them, that have the bit ``span``.
+    `in_question` has them, that have the bit ``span``; `RATES` begin at ``row``.
 
-    `RATES` begin at ``row``. Found: seconds that compute and streams overlap in, seconds behind them, bytes of DRAM,
-    and what of `slots.REGIMES` is the largest term. Of equal ways the first. Returns
-    the way that the first part takes. Estimate.
+    Found: seconds that compute and streams overlap in, seconds behind them, bytes of DRAM, and what of `slots.REGIMES`
+    is the largest term. Of equal ways the first. Returns the way that the first part takes. Estimate.
     """
     rates = loads(block, row * STRIDE + at, STRIDE, RATES)
     draw = flops * rates[_AT_LIMIT]
